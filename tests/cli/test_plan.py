@@ -226,6 +226,13 @@ def test_past_orders_say_what_a_customer_spends(tmp_path):
     guessed = run(*words, *asked[:2], *asked[4:], "--json")
     assert json.loads(guessed.stdout) == values
     assert "column amount" in guessed.stderr
+    # Orders and refunds of a customer are added up: 20.50, 1099 and 45.
+    file.write_text(
+        "customer;amount\na;20,50\nb;1.000,00\nb;99,00\nc;65,00\nc;-20,00\nd;9,00\nd;-9,00\n"
+    )
+    added = run(*words, *asked[:4], "--json")
+    assert "each customer: 4 customers" in added.stderr
+    assert json.loads(added.stdout)["mean"] == pytest.approx((20.5 + 1099 + 45) / 4)
     file.write_text("price;amount\n9,5;20,50\n7;1.099,00\n3;45,00\n")
     assert "several" in run(*words, *asked[:2], *asked[4:], code=2).stderr
 

@@ -16,6 +16,7 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
 )
+from seqbatch.display import counted
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -121,11 +122,16 @@ def _past(typed: dict[str, Any]) -> Any:
         return None
     reading = ("file_format", "delimiter", "encoding", "sheet", "skip_rows")
     file = Source(typed["history"], **{name: typed[name] for name in reading})
-    column, made = past_outcomes(file, typed["column"])
+    made = past_outcomes(file, typed["column"])
     if typed["column"] is None:
-        say(f"seqbatch: reading the column {column} of {file.name}.", to_errors=True)
+        say(f"seqbatch: reading the column {made.column} of {file.name}.", to_errors=True)
+    if made.customer:
+        told = (
+            f"adding up the rows of each {made.customer}: {counted(len(made.values), 'customer')}"
+        )
+        say(f"seqbatch: {told}.", to_errors=True)
     say_read_as(file.read_as)
-    return made
+    return made.values
 
 
 def save(made: "CampaignPlan", out: Path | None, *, force: bool, details: bool) -> None:

@@ -1,6 +1,7 @@
 """Past outcomes from a column of a file, for a plan."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +14,30 @@ if TYPE_CHECKING:
     from seqbatch.campaign.files.reading import Source
 
 
-def past_outcomes(file: "Source", column: str | None = None) -> tuple[str, Floats]:
-    """Return a column and its numbers, in the format that fits the whole column.
+@dataclass(frozen=True)
+class PastOutcomes:
+    """Past outcomes of customers.
 
-    Without a name it is the only column whose numbers may be outcomes.
+    Parameters
+    ----------
+    column
+        The column that they are from.
+    customer
+        The column of the customers, if several rows of one were added up; otherwise "".
+    values
+        One number for each customer in the file.
+    """
+
+    column: str
+    customer: str
+    values: Floats
+
+
+def past_outcomes(file: "Source", column: str | None = None) -> PastOutcomes:
+    """Return the numbers of a column, in the format that fits the whole column.
+
+    Without a name it is the only column whose numbers may be outcomes. If one column of
+    people repeats its values, as in a file of orders, the rows of each person are added up.
     """
     from seqbatch.campaign.files.profile import chosen_number, habits_of, profile_of
 
@@ -38,7 +59,25 @@ def past_outcomes(file: "Source", column: str | None = None) -> tuple[str, Float
         advice = "Write 0 where a customer bought nothing, and leave other rows out."
         raise InvalidArgumentError("history", "a file without missing amounts", missing, advice)
     values: Floats = np.asarray(chosen_number(found, habits)[0].numbers)[found.codes]
-    return column, values
+    customer = _customer(columns)
+    if not customer:
+        return PastOutcomes(column, "", values)
+    added = np.bincount(columns[customer].codes, weights=values).astype(np.float64)
+    # A refund undoes its order: 0.1 + 0.2 - 0.3 is 0.
+    sums: Floats = np.round(added, 9)
+    return PastOutcomes(column, customer, sums)
+
+
+def _customer(columns: "Mapping[str, ColumnProfile]") -> str:
+    """Return the only column of people whose values repeat; "" if there is none, or several."""
+    from seqbatch.campaign.files.column_name import tells_person
+
+    found = [
+        name
+        for name, one in columns.items()
+        if tells_person(name) and one.present == one.rows and 1 < one.distinct < one.rows
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 def _only(columns: "Mapping[str, ColumnProfile]") -> str:

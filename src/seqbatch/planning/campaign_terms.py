@@ -268,10 +268,11 @@ def _read(
     for name, given in stated.items():
         if given is not None:
             raise InvalidArgumentError(name, "left out with history, which gives it", given)
-    if len(values) < 2 or not np.isfinite(values).all() or (values < 0).any():
-        rule = "at least two past outcomes, none of them missing or below 0"
+    if len(values) < 2 or not np.isfinite(values).all() or values.sum() < 0:
+        rule = "at least two past outcomes, none of them missing and their sum not below 0"
         raise InvalidArgumentError("history", rule, f"{len(values)} outcomes")
-    some = values[values > 0]
+    # A customer who returned more than was bought is below 0.
+    some = values[values != 0]
     if set(np.unique(values)) == {0.0, 1.0}:
         return float(values.mean()), amounts
     if len(some) < 2 or len(np.unique(some)) < 2:

@@ -60,7 +60,12 @@ def unlikely_id(name: str) -> int:
     numbered = any(NUMBERED.fullmatch(word) for word in said) and personal(name) is None
     if ID_WORDS & set(said) or numbered:
         return 0
-    return 1 if WHOSE.search(name.lower()) else 2
+    return 1 if tells_person(name) else 2
+
+
+def tells_person(name: str) -> bool:
+    """Return whether a name has a word for a person, such as "Customer" or "Kunden-Nr"."""
+    return bool(WHOSE.search(name.lower()))
 
 
 def is_date(name: str) -> bool:
