@@ -31,7 +31,7 @@ Results = Mapping[Setting, Verdicts]
 
 COLUMNS = ("costs", "control", "outcomes", "at random", "units", "in wave 1")
 
-PAGE = """# Few events
+PAGE = """# Do stopping rules hold with few events?
 
 Written by `python -m benchmarks.few_events`: how often [stopping rules](how-to/stopping.md) err
 while there are few events, and how often they find a difference. An event is an outcome of the

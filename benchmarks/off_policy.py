@@ -113,7 +113,7 @@ def coverage(trials: int) -> Iterator[str]:
 
 def page(trials: int) -> list[str]:
     """Return the page, without the section beside the other program."""
-    lines = ["# Off-policy evaluation of adaptive logs", "", f"Written by `{COMMAND}`.", ""]
+    lines = ["# Can a log show what another policy would earn?", "", f"Written by `{COMMAND}`.", ""]
     lines += paragraph(
         "`inference.evaluate` estimates what another policy would earn. Here the log is adaptive: "
         "five waves, the first one random, then greedy or Thompson sampling, with a random action "

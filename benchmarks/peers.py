@@ -26,14 +26,14 @@ from seqbatch.cli.console import kindly, progress
 from seqbatch.lab import Options
 
 PAGE = Path("docs/peers.md")
-TEXT = """# Peers
+TEXT = """# How do other libraries compare?
 
 Written by `python -m benchmarks.peers`: {count} worlds, {waves} {grid} waves, the same units and
 outcomes and the same uniformly random first wave for all. *Regret* is what a campaign loses beside
 the best action for every unit, as % of what uniformly random assignment loses, averaged over
 worlds; *beside {reference}* is the mean difference in the same campaigns, with its standard error;
 *rank* is among all methods of a world. Methods that take yes/no outcomes only play in fewer worlds.
-*Seconds* are of processor time for a campaign. [Who decides best](quality.md) has the methods, the
+*Seconds* are of processor time for a campaign. [Which method earns most?](quality.md) has the methods, the
 worlds and more.
 
 {ran}

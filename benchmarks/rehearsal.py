@@ -332,7 +332,7 @@ def causes(campaigns: int) -> None:
 # The page.
 
 
-TEXT = """# Rehearsals beside real campaigns
+TEXT = """# Do rehearsals predict real campaigns?
 
 Made by `python -m benchmarks.rehearsal`. A [rehearsal](how-to/rehearse.md) runs a spec many times
 in memory. Here its numbers are set beside those of campaigns that separate, plain code ran: it

@@ -63,7 +63,7 @@ COLUMNS = (
     "layout", "stated effect", "campaigns", "planned", "right plan", "replanned", "told", "law",
     "law, replanned", "recovered", "by the told", "by law, replanned",
 )  # fmt: skip
-PAGE_TEXT = """# What replanning saves
+PAGE_TEXT = """# What does replanning save?
 
 Written by `python -m benchmarks.replanning`. Every campaign has {units:,} units, {actions} actions
 and {waves} waves, with least squares and greedy choices; the true effect is {effect:g}, the noise

@@ -60,7 +60,7 @@ MEANING = {
     LATEST: "lift in the latest waves alone: at least a fifth of all units",
 }
 
-PAGE = """# Where the printed intervals hold
+PAGE = """# Do the printed intervals hold?
 
 Written by `python -m benchmarks.coverage`: simulated campaigns, analysed by the code that you run,
 and compared with the truth. {campaigns:,} campaigns or more in each of {cells} cells of policy,

@@ -124,7 +124,7 @@ def _behind(scored: Mapping[str, Floats], name: str) -> float:
 # The page.
 
 
-PAGE = """# Who decides best
+PAGE = """# Which method earns most?
 
 Written by `python -m benchmarks.quality`. Policies of this package, methods written by hand and
 libraries as they ship play the same campaigns: the same units and outcomes, the same waves and the
