@@ -175,8 +175,8 @@ Hillstrom visits are then locked in, not a quarter.
 LEGEND = """
 *Score*: the mean over worlds. *Beside {reference}*: the difference in the same campaigns
 (standard errors over seeds at most {error:.1f}). *Rank*: among all methods of a world, on average.
-*Worst*: the score less that of the best linear default, in the world where this is least; linear defaults are
-{linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus the difference
+*Worst*: the score less that of the best linear default, in the world where this is least; linear
+defaults are {linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus the difference
 in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a campaign.{yes_no}
 """
 CONFIRMED = " *Others*: the mean score in {count} worlds for confirmation."
@@ -184,8 +184,7 @@ LOG = """
 *Visits* and *conversions*: Hillstrom's log of 64,000 customers, replayed in random orders; methods
 learn the outcomes of the third of the customers whom the log gave the same e-mail. The number is
 the rate of such customers less that of an A/B test, in percentage points; standard errors are
-{errors}, largest for slow methods, and
-leave out that the log itself is a sample.
+{errors}, largest for slow methods, and leave out that the log itself is a sample.
 """
 
 GRID_TEXT = """
