@@ -176,8 +176,9 @@ LEGEND = """
 *Score*: the mean over worlds. *Beside {reference}*: the difference in the same campaigns
 (standard errors over seeds at most {error:.1f}). *Rank*: among all methods of a world, on average.
 *Worst*: the score less that of the best linear default, in the world where this is least; linear
-defaults are {linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus the difference
-in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a campaign.{yes_no}
+defaults are {linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus
+the difference in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a
+campaign.{yes_no}
 """
 CONFIRMED = " *Others*: the mean score in {count} worlds for confirmation."
 LOG = """
