@@ -3,7 +3,8 @@
 *Pooled.* Actions mostly have similar effects: a customer who buys, buys under every offer. The
 coefficients of an action are then a common part plus a deviation that is shrunk as far as the
 outcomes suggest; see :mod:`seqbatch.core.pooled_regression`. It helps most where units per
-parameter are few. An action without outcomes gets the common part. In the shared layout there is one model, and nothing to pool.
+parameter are few. An action without outcomes gets the common part. In the shared layout there is
+one model, and nothing to pool.
 
 *Wave levels.* December sells more than January, whatever the offer. If the policy gave one offer to
 most units in December, that offer looks good in sums over both months. With a level for each wave,
