@@ -70,7 +70,7 @@ def test_differences_between_scenarios_are_no_chance():
     assert error == pytest.approx(math.sqrt((2 / 2 + 8 / 2) / 4))
 
 
-EARNING = SimpleNamespace(conduct=SimpleNamespace(purpose="earn"))
+EARNING = SimpleNamespace(past=None, conduct=SimpleNamespace(purpose="earn", looks_beyond=False))
 
 
 def test_a_row_by_hand():
