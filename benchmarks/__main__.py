@@ -246,7 +246,7 @@ def main() -> None:
 def write(report: Report, source: str, units: int) -> None:
     """Write the page."""
     lines = [
-        "# Speed",
+        "# How fast is it?",
         "",
         "Written by `make bench`; every row was measured in the same run on the same machine.",
         f"Stream: {source}, {units:,} units of {stream.FEATURES} features, "

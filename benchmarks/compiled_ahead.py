@@ -46,7 +46,7 @@ AHEAD = (
     "ctypes.CDLL(sys.argv[1]).mark_highest(0, 0, ctypes.c_int64(0), ctypes.c_int64(0))"
 )
 NOTHING = "import numpy as np; import seqbatch.core"
-TEXT = """# Kernels compiled ahead
+TEXT = """# Why are kernels compiled on first use?
 
 {count} small loops that BLAS cannot express are compiled by Numba on first use and cached. The
 alternative is a C or Rust extension that is compiled when the wheel is built. This page weighs it

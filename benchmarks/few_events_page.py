@@ -21,7 +21,8 @@ from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
 
 WORTH = {ALIKE: "yes/no", MIXED: "mixed", LOSSES: "losses", AMOUNTS: "amounts",
          HEAVY_AMOUNTS: "heavy amounts", PURCHASES: "purchases"}  # fmt: skip
-WAYS = {"harm": -1, "success": 1}
+#: Harm and success.
+WAYS = (-1, 1)
 #: The error that no setting should exceed: the declared one and some room.
 LIMIT = 0.065
 #: With fewer looks made than this share, a rule can hardly find anything.
@@ -31,7 +32,7 @@ Results = Mapping[Setting, Verdicts]
 
 COLUMNS = ("costs", "control", "outcomes", "at random", "units", "in wave 1")
 
-PAGE = """# Few events
+PAGE = """# Do stopping rules hold with few events?
 
 Written by `python -m benchmarks.few_events`: how often [stopping rules](how-to/stopping.md) err
 while there are few events, and how often they find a difference. An event is an outcome of the
@@ -49,7 +50,7 @@ rule / O'Brien and Fleming's, each the worst of a group of settings: {settings} 
   log-normal with sigma 1 and 1.5; *purchases*, 1 to 3; *losses*, each -1.
 - *at random*: *all* units, or *some* from the second wave on (5% to 30%), while the others get the
   best action so far.
-- *harm*, *success*: the two directions of an error, with the rule of events.
+- *one direction*: the worse of harm and success, with the rule of events.
 
 {errors}
 
@@ -92,7 +93,7 @@ def page(errors: Results, others: Results) -> str:
         trials=trials,
         error=sqrt(ALPHA * (1 - ALPHA) / trials),
         errors=_table(
-            ("costs", "outcomes", "at random", "settings", "no rule of events", "with it", *WAYS),
+            ("outcomes", "at random", "settings", "no rule of events", "with it", "one direction"),
             _worst(errors),
         ),
         verdict=verdict(errors),
@@ -106,16 +107,13 @@ def _worst(errors: Results) -> list[list[str]]:
     """Return the worst errors of each group of settings."""
     groups: dict[tuple[str, ...], list[Verdicts]] = {}
     for setting, made in errors.items():
-        costs = "differ" if setting.costs_differ else "equal"
         random = "all" if setting.randomised == 1 else "some"
-        groups.setdefault((costs, WORTH[setting.worth], random), []).append(made)
+        groups.setdefault((WORTH[setting.worth], random), []).append(made)
     rows = []
     for group, found in groups.items():
         both = np.max([made.errors().T for made in found], axis=0)
-        one_way = [
-            np.max([made.stopped(way)[:, 1] for made in found], axis=0) for way in WAYS.values()
-        ]
-        cells = [" / ".join(f"{rate:.3f}" for rate in rates) for rates in (*both, *one_way)]
+        one_way = np.max([made.stopped(way)[:, 1] for made in found for way in WAYS], axis=0)
+        cells = [" / ".join(f"{rate:.3f}" for rate in rates) for rates in (*both, one_way)]
         rows.append([*group, str(len(found)), *cells])
     return rows
 

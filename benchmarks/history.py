@@ -111,7 +111,7 @@ def _viewed(url: str, call: str) -> tuple[float, float]:
 
 
 HEAD = """\
-# What a long history costs
+# Does a long history slow a campaign down?
 
 Written by `python -m benchmarks.history`. A call costs about the same however many events the
 campaign has. Units are assigned and recorded one by one in SQLite, {wave} in each wave: median

@@ -203,7 +203,7 @@ def _at_bound(metric: str, action: str, world: World) -> bool:
 # The page.
 
 
-INTRO = f"""# Metrics besides the objective
+INTRO = f"""# Do intervals of further metrics hold?
 
 Written by `{COMMAND}`. [Findings](how-to/findings.md) estimate the mean and the lift of every
 metric as they do the objective's. Here the policy adapts to visits (yes/no, about 10%), and three

@@ -26,15 +26,15 @@ from seqbatch.cli.console import kindly, progress
 from seqbatch.lab import Options
 
 PAGE = Path("docs/peers.md")
-TEXT = """# Peers
+TEXT = """# How do other libraries compare?
 
 Written by `python -m benchmarks.peers`: {count} worlds, {waves} {grid} waves, the same units and
 outcomes and the same uniformly random first wave for all. *Regret* is what a campaign loses beside
 the best action for every unit, as % of what uniformly random assignment loses, averaged over
-worlds; *beside {reference}* is the mean difference in the same campaigns, with its standard error;
-*rank* is among all methods of a world. Methods that take yes/no outcomes only play in fewer worlds.
-*Seconds* are of processor time for a campaign. [Who decides best](quality.md) has the methods, the
-worlds and more.
+worlds; *beside {reference}* is the mean difference in the same campaigns (standard errors at most
+{error:.1f}); *rank* is among all methods of a world. Only in worlds of yes/no outcomes: {few}.
+*Seconds* are of processor time for a campaign. [Which method earns most?](quality.md)
+has the methods, the worlds and more.
 
 {ran}
 
@@ -46,19 +46,26 @@ def page(study: Quality, results: Results) -> str:
     """Return the page."""
     rows = compared(scores_of(results.campaigns, study.worlds))
     seconds = seconds_of(results.campaigns)
-    heads = ("method", "by", "worlds", "regret", f"beside {REFERENCE}", "rank", "seconds")
+    heads = ("method", "by", "regret", f"beside {REFERENCE}", "rank", "seconds")
     waves, grid = COMMON
     # Paragraphs are filled, but for the title and the table.
     title, text, *_ = TEXT.split("\n\n")
-    told = text.format(count=len(study.worlds), waves=waves, grid=grid, reference=REFERENCE)
+    told = text.format(
+        count=len(study.worlds),
+        waves=waves,
+        grid=grid,
+        reference=REFERENCE,
+        error=max(one.error for one in rows if one.name != REFERENCE),
+        few=", ".join(one.name for one in rows if one.worlds < len(study.worlds)) or "none",
+    )
     table = markdown(heads, [_row(one, seconds[one.name]) for one in rows])
     return "\n\n".join([title, wrapped(told), ran(study, results.campaigns), table]) + "\n"
 
 
 def _row(one: Compared, seconds: float) -> tuple[str, ...]:
-    beside = "" if one.name == REFERENCE else f"{-one.ahead:+.1f} ± {one.error:.1f}"
+    beside = "" if one.name == REFERENCE else f"{-one.ahead:+.1f}"
     return (
-        one.name, maker_of(one.name), str(one.worlds), f"{100 - one.mean:.1f}", beside,
+        one.name, maker_of(one.name), f"{100 - one.mean:.1f}", beside,
         f"{one.rank:.1f}", f"{seconds:.3f}",
     )  # fmt: skip
 

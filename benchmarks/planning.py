@@ -190,7 +190,7 @@ def main(names: list[str]) -> None:
         # Read the page only now: other sections may have been written meanwhile.
         made = make()
         sections = {**written(PAGE.read_text(encoding="utf-8")), heading: made}
-        lines = ["# How good plans are", "", "Written by `python -m benchmarks.planning`."]
+        lines = ["# How good are plans?", "", "Written by `python -m benchmarks.planning`."]
         for title, _ in SECTIONS.values():
             lines += ["", f"## {title}", "", *sections.get(title, ["Not measured yet."])]
         PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -332,12 +332,12 @@ def causes(campaigns: int) -> None:
 # The page.
 
 
-TEXT = """# Rehearsals beside real campaigns
+TEXT = """# Do rehearsals predict real campaigns?
 
 Made by `python -m benchmarks.rehearsal`. A [rehearsal](how-to/rehearse.md) runs a spec many times
 in memory. Here its numbers are set beside those of campaigns that separate, plain code ran: it
 draws its own units and outcomes, calls the public methods of `Campaign` with an SQLite store, and
-reads the JSON of the findings. ± is the standard error.
+reads the JSON of the findings. ± is a standard error, and z a difference in standard errors.
 
 {said}
 
@@ -355,22 +355,19 @@ A blank test was never made: shares that cannot differ, too few events, or no ru
 
 What lies outside 0.8 to 1.05 for a reason:
 
-- *The stopping rule* with several actions stops for success of any, but for harm only if all are
-  worse: it errs about half as often as its level.
-- *The actions' shares*: where draws are balanced (capacities, budgets), counts differ from what is
-  expected by less than one, and the test never rejects. With 100 units in two arms, drawn
-  independently, its exact error is {exact:.4f}, because counts are whole numbers.
+- *The stopping rule* with several actions stops for harm only if all are worse: it errs half as
+  often as its level.
+- *The actions' shares*: balanced draws (capacities, budgets) are never rejected. With 100 units in
+  two arms, drawn independently, the exact error is {exact:.4f}, as counts are whole numbers.
 - *Rare sales* (mail, calls): with few events in a wave, limits are wider on the safe side. Where
   40% buy, 300 rehearsed mails err 1.00 ± 0.25 times their level in *any lift* and 1.20 ± 0.20 in
   *the same lift in every wave*, and 300 calls 0.83 ± 0.17 in the latter.
 - *Gains of the run* (calls): limits for rare events take the larger of two variances. In the same
   300 campaigns, Student's t errs 0.93 ± 0.14 times its level. After an early stop (masked), gains
   reject more often, because they take no account of looks.
-- *Gain of the rule to run next*: the data that choose the rule also judge it, in folds, and the
-  interval is widened for that.
-- *Any change of a feature* is corrected for all columns and waves as if they were independent, but
-  the two columns of a category with two values are one test, and all waves are compared with the
-  first. By computation the error is {columns}.
+- *Gain of the rule to run next*: its interval is widened, as the same data choose and judge it.
+- *Any change of a feature* is corrected as if its tests were independent, which they are not. By
+  computation the error is {columns}.
 
 `--causes 300` prints the comparisons.
 
@@ -457,7 +454,7 @@ def _beside(setting: Setting, columns: Sequence[Mapping[str, Pair]]) -> Iterator
 
 
 def _cells(pair: Pair | None) -> list[str]:
-    return ["", ""] if pair is None else [_shown(*own) for own in pair]
+    return ["", ""] if pair is None else [f"{value:.4g}" for value, _ in pair]
 
 
 def _errors(truth: Mapping[str, Any], alpha: float) -> dict[str, str]:
@@ -514,10 +511,6 @@ def _processor() -> float:
     """Return the processor time of this process and of those that it ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def _shown(value: float, error: float) -> str:
-    return f"{value:.4g} ± {error:.1g}"
 
 
 def main() -> None:

@@ -161,7 +161,7 @@ def run(cell: Cell, campaigns: int) -> Iterator[Selection]:
 # The page.
 
 
-INTRO = f"""# The best of several
+INTRO = f"""# Is the winner's lift too high?
 
 Written by `{COMMAND}`. The best of several estimates is too high on average, because luck is
 selected too. Here the action with the best estimated lift is selected and compared with its own

@@ -60,7 +60,7 @@ MEANING = {
     LATEST: "lift in the latest waves alone: at least a fifth of all units",
 }
 
-PAGE = """# Where the printed intervals hold
+PAGE = """# Do the printed intervals hold?
 
 Written by `python -m benchmarks.coverage`: simulated campaigns, analysed by the code that you run,
 and compared with the truth. {campaigns:,} campaigns or more in each of {cells} cells of policy,
@@ -84,8 +84,8 @@ wave, at the lift of the last action, where no action differs from control.
 ## Intervals
 
 Coverage over all cells of a group, and the lowest of a cell in brackets. *Printed*: cells that
-mostly print the interval. *Wrong sign*: the largest share of intervals in a cell that claim a sign
-which the truth does not have.
+mostly print the interval. *Missed*: the largest share missed on one side. *Wrong sign*: the largest
+share of intervals in a cell that claim a sign which the truth does not have.
 
 {quantities}
 
@@ -143,16 +143,10 @@ def _verdict(claims: Sequence[Claim]) -> str:
 
 
 def _claims(claims: Sequence[Claim]) -> str:
-    """Return a table of the intervals, which have two claims each, and one of all others."""
+    """Return a table of the claims that are not of an interval."""
     words = {True: "held", False: "**did not hold**", None: "not decided"}
-    intervals = {name: [c for c in claims if c.source == name] for name in MEANING}
-    heads = ("interval", *(c.text for c in claims[:2]))
-    rows = [
-        (name, *(f"{c.measured} ({words[c.held]})" for c in both))
-        for name, both in intervals.items()
-    ]
     others = [(c.text, c.measured, words[c.held]) for c in claims if c.source not in MEANING]
-    return f"{_table(heads, rows)}\n\n{_table(('claim', 'measured', ''), others)}"
+    return _table(("claim", "measured", ""), others)
 
 
 def _quantities(table: "pl.DataFrame") -> str:
@@ -163,16 +157,19 @@ def _quantities(table: "pl.DataFrame") -> str:
     for name, meaning in MEANING.items():
         mostly = valid(table, name)
         cells = len(table.filter(pl.col("claimed"), quantity=name))
-        signs = [row["wrong"] / row["printed"] for row in mostly.iter_rows(named=True)]
+        cases = list(mostly.iter_rows(named=True))
+        signs = [row["wrong"] / row["printed"] for row in cases]
+        missed = [row[side] / row["printed"] for row in cases for side in ("above", "below")]
         rows.append(
             (
                 f"{name}: {meaning}",
                 f"{len(mostly)} of {cells}",
                 *(_covered(mostly.filter(group=group)) for group in GROUPS),
+                f"{max(missed):.3f}" if missed else "-",
                 f"{max(signs):.3f}" if name in SIGNED and signs else "-",
             )
         )
-    return _table(("interval", "printed", *GROUPS, "wrong sign"), rows)
+    return _table(("interval", "printed", *GROUPS, "missed", "wrong sign"), rows)
 
 
 def _covered(found: "pl.DataFrame") -> str:

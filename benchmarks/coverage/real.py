@@ -26,7 +26,14 @@ from benchmarks.coverage.measures import (
     Flag,
     Printed,
 )
-from benchmarks.coverage.study import added_up, counted_row, happened_row, held
+from benchmarks.coverage.study import (
+    MOSTLY,
+    added_up,
+    counted_row,
+    happened_row,
+    held,
+    valid,
+)
 from benchmarks.coverage.worlds import (
     Simulated,
     draw,
@@ -36,6 +43,7 @@ from benchmarks.coverage.worlds import (
     rates,
     uniform,
 )
+from benchmarks.progress import paragraph
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import marks_of
 from seqbatch.campaign.record.store import Store
@@ -350,10 +358,12 @@ rule, a campaign ends when the rule says so.
 
 {claims}
 
-Coverage of each interval, and the share of campaigns printed if not all. *Give*: the verdict
-recommends an action; *gone*: it does, though the lift is gone in the latest waves.
+Coverage in the settings that print an interval in {mostly:.0%} or more of their campaigns;
+`real_cells` in `benchmarks/coverage/real.py` declares them.
 
-{settings}
+{intervals}
+
+{verdicts}
 """
 
 
@@ -372,30 +382,35 @@ def section(table: "pl.DataFrame") -> str:
         campaigns=campaigns,
         cells=table["cell"].n_unique(),
         claims=said,
-        settings=_settings(table),
+        mostly=MOSTLY,
+        intervals=_intervals(table),
+        verdicts=_verdicts(table),
     )
 
 
-def _settings(table: "pl.DataFrame") -> str:
-    rows = []
-    for cell in table["cell"].unique(maintain_order=True):
-        found = {row["quantity"]: row for row in table.filter(cell=cell).iter_rows(named=True)}
-        shares = [
-            f"{found[name]['above'] / found[name]['campaigns']:.3f}" if name in found else "-"
-            for name in (GIVEN, GONE, FEW, STOPPED)
-        ]
-        rows.append([cell, *(_covered(found.get(name)) for name in READ), *shares])
-    heads = ["setting", *READ, "give", "gone", "too few events", "stopped early"]
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def _intervals(table: "pl.DataFrame") -> str:
+    """Return a row for each interval: the settings that mostly print it, and their coverage."""
+    cells = table["cell"].n_unique()
+    lines = ["| interval | settings | coverage |", "| --- | --- | --- |"]
+    for name in READ:
+        shares = valid(table, name)["share"].to_list()
+        covered = f"{min(shares):.3f} to {max(shares):.3f}" if shares else "-"
+        lines.append(f"| {name} | {len(shares)} of {cells} | {covered} |")
+    return "\n".join(lines)
 
 
-def _covered(row: Row | None) -> str:
-    if row is None:
-        return "-"
-    if not row["claimed"]:
-        return "not claimed"
-    if not row["printed"]:
-        return "too few events"
-    shown = "" if row["printed"] == row["campaigns"] else f" ({row['shown']:.2f})"
-    return f"{row['share']:.3f}{shown}"
+def _verdicts(table: "pl.DataFrame") -> str:
+    """Say how often verdicts recommend too late, find too few events, and campaigns stop."""
+    shares = {
+        name: [row["above"] / row["campaigns"] for row in own.iter_rows(named=True)]
+        for name in (GONE, FEW, STOPPED)
+        if len(own := table.filter(quantity=name))
+    }
+    said = (
+        "The verdict recommends an action whose lift is gone in the latest waves in at most "
+        f"{max(shares[GONE]):.3f} of a setting's campaigns, and finds too few events in at most "
+        f"{max(shares[FEW]):.3f}."
+    )
+    if stopped := shares.get(STOPPED):
+        said += f" With a stopping rule {min(stopped):.3f} to {max(stopped):.3f} stop early."
+    return "\n".join(paragraph(said)[:-1])

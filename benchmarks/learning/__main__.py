@@ -24,7 +24,7 @@ from seqbatch.datasets import MissingDatasetError
 from seqbatch.errors import RankDeficiencyWarning
 
 PAGE = Path("docs/learning.md")
-HEAD = """# What policies learn from few waves
+HEAD = """# What does each policy option gain?
 
 Written by `python -m benchmarks.learning`. In every run all policies of a table meet the same
 truth, units and outcomes. Changes are in percent of the policy named first, from the same runs;

@@ -83,7 +83,6 @@ def without_features(
     """Measure regret during the campaign, and simple regret at its end."""
     rows, claims = [], []
     early, late = during(effect), afterwards(effect)
-    chosen = ["Thompson", "lookahead"]
     for number, name in enumerate(names):
         K, sizes = SETTINGS[name]
         make = partial(effects, effect=effect, actions=K, units=sum(sizes))
@@ -91,7 +90,7 @@ def without_features(
             early | late, sizes, make, ridge=penalty(effect), runs=runs, seed=seed + number
         )
         regret = {each: found[each][0] for each in early}
-        simple = {each: found[each][1] for each in ["greedy", *chosen, *late]}
+        simple = {each: found[each][1] for each in ["greedy", *late]}
         rows.append([name, *compared(regret, "greedy"), *compared(simple, "greedy")])
         if len(sizes) > 2:
             claims += [
@@ -106,7 +105,7 @@ def without_features(
             ]
         say(name)
     columns = ["actions, units, waves", "greedy: regret", *list(early)[1:], "greedy: simple"]
-    columns += [f"simple: {each}" for each in [*chosen, *late]]
+    columns += [f"simple: {each}" for each in late]
     return Measured(columns, rows, claims)
 
 

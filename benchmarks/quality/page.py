@@ -124,7 +124,7 @@ def _behind(scored: Mapping[str, Floats], name: str) -> float:
 # The page.
 
 
-PAGE = """# Who decides best
+PAGE = """# Which method earns most?
 
 Written by `python -m benchmarks.quality`. Policies of this package, methods written by hand and
 libraries as they ship play the same campaigns: the same units and outcomes, the same waves and the
@@ -150,13 +150,12 @@ default of campaigns is JointRidge, with wave levels if there are features.
 ## What was tried
 
 JointRidge was chosen on the sixteen worlds with other seeds; nothing may be chosen on the others.
-No better: larger penalties alone, the one-standard-error rule, weights by errors of
-cross-validation instead of the likelihood, scales by feature, and Fisher's discriminant for yes/no
-outcomes. Averaging in the last wave alone earns less; in all waves it loses with ten doubling ones.
-A wider prior of how scales differ earns more, but more often gives everybody the same action. A
-point mass at no deviations by feature, with odds of 1 (0.1) to the rest, earns 10.5 ± 2.7 (2.0 ±
-1.0) points more in Hillstrom conversions and 6.2 ± 3.2 (0.0) less in logistic 2%; 75% (60%) of the
-campaigns of Hillstrom visits are then locked in, not a quarter.
+No better: larger penalties, the one-standard-error rule, weights by cross-validation, scales by
+feature, Fisher's discriminant, and averaging in the last wave alone or in all. A wider prior of how
+scales differ earns more, but more often gives everybody the same action. A point mass at no
+deviations by feature, with odds of 1 (0.1) to the rest, earns 10.5 ± 2.7 (2.0 ± 1.0) points more in
+Hillstrom conversions and 6.2 ± 3.2 (0.0) less in logistic 2%; 75% (60%) of the campaigns of
+Hillstrom visits are then locked in, not a quarter.
 
 ## Waves
 
@@ -174,18 +173,19 @@ campaigns of Hillstrom visits are then locked in, not a quarter.
 """
 
 LEGEND = """
-*Score*: the mean over worlds. *Beside {reference}*: the difference in the same campaigns, with its
-standard error over seeds. *Rank*: among all methods of a world, on average. *Worst*: the score
-less that of the best linear default, in the world where this is least; linear defaults are
-{linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus the difference
-in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a campaign.{yes_no}
+*Score*: the mean over worlds. *Beside {reference}*: the difference in the same campaigns
+(standard errors over seeds at most {error:.1f}). *Rank*: among all methods of a world, on average.
+*Worst*: the score less that of the best linear default, in the world where this is least; linear
+defaults are {linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus
+the difference in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a
+campaign.{yes_no}
 """
 CONFIRMED = " *Others*: the mean score in {count} worlds for confirmation."
 LOG = """
 *Visits* and *conversions*: Hillstrom's log of 64,000 customers, replayed in random orders; methods
 learn the outcomes of the third of the customers whom the log gave the same e-mail. The number is
-the rate of such customers less that of an A/B test, in percentage points; its error leaves out that
-the log itself is a sample.
+the rate of such customers less that of an A/B test, in percentage points; standard errors are
+{errors}, largest for slow methods, and leave out that the log itself is a sample.
 """
 
 GRID_TEXT = """
@@ -197,13 +197,13 @@ a world's effect and noise; {refused}
 """
 
 BY_WORLD_TEXT = """
-Scores of the {count} methods with the best mean ranks, of the test, and of the best method.
+Scores of the method with the best mean rank, of the defaults, of the test, and of the best method.
 {confirmed}Rewards in the tables with classes (Covertype to wine) are 1 for a right guess.
 Hillstrom's outcomes are drawn from a logistic model of each e-mail, fitted to the log. The other
 worlds are made: `benchmarks/quality/worlds.py`. The largest standard error is {error:.1f}.
 """
-#: How many methods have a column in the table by world, and how many policies a row by waves.
-COLUMNS, POLICIES = 6, 8
+#: How many policies have a row by waves.
+POLICIES = 8
 
 
 def page(study: Quality, results: Results) -> str:
@@ -219,13 +219,13 @@ def page(study: Quality, results: Results) -> str:
         count=_word(len(scores)),
         waves=COMMON[0],
         grid=COMMON[1],
-        legend=_legend(study, confirmed, log),
+        legend=_legend(study, rows, confirmed, log),
         summary=_summary(rows, confirmed, log, seconds_of(campaigns)),
         aims=_aims(rows, campaigns, log),
         grids=_grid_text(results.plans, _ours(rows)),
         by_grid=_by_grid(campaigns, _ours(rows)),
         lock_verdict=_lock_verdict(campaigns),
-        by_world_text=_by_world_text(rows, scores, confirmed),
+        by_world_text=_by_world_text(scores, confirmed),
         by_world=_by_world(rows, {**scores, **confirmed}),
     )
 
@@ -287,7 +287,7 @@ def _rates(replays: "pl.DataFrame", outcome: str, name: str) -> Floats:
     return rates
 
 
-def _legend(study: Quality, confirmed: Scores, log: Beside) -> str:
+def _legend(study: Quality, rows: Sequence[Compared], confirmed: Scores, log: Beside) -> str:
     ours = [name for name in study.methods if METHODS[name].kind == "seqbatch"]
     but = [name for name in ours if not METHODS[name].linear]
     by_hand = [name for name in study.methods if METHODS[name].linear and name not in ours]
@@ -296,12 +296,25 @@ def _legend(study: Quality, confirmed: Scores, log: Beside) -> str:
     return wrapped(
         LEGEND.format(
             reference=REFERENCE,
+            error=max((one.error for one in rows if one.name != REFERENCE), default=0.0),
             linear=linear,
             confirmed=CONFIRMED.format(count=_word(len(confirmed)).lower()) if confirmed else "",
-            log=" " + LOG.strip() if log else "",
+            log=" " + LOG.strip().format(errors=_errors(log)) if log else "",
             yes_no=f" Worlds of yes/no outcomes only: {_listed(few)}." if few else "",
         )
     )
+
+
+def _errors(log: Beside) -> str:
+    """Say how large the standard errors of the log's rates are, by outcome."""
+    sizes: dict[str, list[float]] = {}
+    for name, own in log.items():
+        for outcome, gaps in own.items():
+            if name != TEST:
+                sizes.setdefault(outcome, []).append(_error(gaps))
+    return _listed([
+        f"{min(one):.2f} to {max(one):.2f} ({outcome}s)" for outcome, one in sizes.items()
+    ])  # fmt: skip
 
 
 def _summary(
@@ -312,13 +325,13 @@ def _summary(
     heads += ["others"] * bool(others) + ["visits", "conversions"] * bool(log) + ["seconds"]
     lines = []
     for one in rows:
-        beside = "" if one.name == REFERENCE else f"{one.ahead:+.1f} ± {one.error:.1f}"
+        beside = "" if one.name == REFERENCE else f"{one.ahead:+.1f}"
         cells = [one.name, f"{one.mean:.1f}", beside, f"{one.rank:.1f}"]
         cells.append(f"{one.worst:+.0f} ({one.where})")
         if others:
             cells.append(f"{others[one.name]:.1f}" if one.name in others else "")
         cells += [
-            "" if one.name == TEST else f"{gaps.mean():+.2f} ± {_error(gaps):.2f}"
+            "" if one.name == TEST else f"{gaps.mean():+.2f}"
             for gaps in log.get(one.name, {}).values()
         ]
         lines.append([*cells, f"{seconds[one.name]:.2f}"])
@@ -422,17 +435,17 @@ def _lock_verdict(campaigns: "pl.DataFrame") -> str:
     )
 
 
-def _by_world_text(rows: Sequence[Compared], scores: Scores, confirmed: Scores) -> str:
+def _by_world_text(scores: Scores, confirmed: Scores) -> str:
     every = (*scores.values(), *confirmed.values())
     errors = [_error(one) for own in every for one in own.values()]
     told = f"The last {_word(len(confirmed)).lower()} confirm. " if confirmed else ""
-    count = _word(min(COLUMNS, len(rows))).lower()
-    return wrapped(BY_WORLD_TEXT.format(count=count, confirmed=told, error=max(errors)))
+    return wrapped(BY_WORLD_TEXT.format(confirmed=told, error=max(errors)))
 
 
 def _by_world(rows: Sequence[Compared], scores: Scores) -> str:
-    names = [one.name for one in rows[:COLUMNS]]
-    names += [one.name for one in rows[COLUMNS:] if one.name == TEST]
+    played = {one.name for one in rows}
+    shown = dict.fromkeys((rows[0].name, DEFAULT, f"{DEFAULT}, wave levels", TEST))
+    names = [name for name in shown if name in played]
     lines = []
     for world, own in scores.items():
         best = max(own, key=lambda name: typical(own, name))

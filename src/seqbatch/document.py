@@ -25,7 +25,7 @@ from seqbatch.output_files import atomically, require_target
 
 #: How many rows of a long table a notebook shows.
 MOST_ROWS = 24
-#: Longer labels of facts stand on a line of their own.
+#: Longer labels of facts stand on their own line.
 WIDEST_LABEL = 32
 #: Set on every cell, because many notebook viewers remove style sheets.
 PADDING = "padding: 0.25em 0.75em"
@@ -635,7 +635,7 @@ def require_format(
 def write(document: Document, out: Path, *, file_format: str, private: bool = False) -> Path:
     """Write a document to a file, completely or not at all; return the file.
 
-    If it is private, nobody but its owner may read it, at any time.
+    If it is private, only its owner may read it, at any time.
     """
     text = FORMATS[file_format](document)
     with atomically(out, private=private) as partial:

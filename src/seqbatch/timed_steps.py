@@ -12,7 +12,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def timed(step: str) -> Iterator[None]:
-    """Mark a step that may take long, such as "learn"; it costs nothing if nobody listens."""
+    """Mark a step that may take long, such as "learn"; it costs nothing without a listener."""
     listener = _listener.get()
     if listener is None:
         yield

@@ -26,7 +26,7 @@ from tests.campaign.fuzzing import Examiner, cases
 from tests.campaign.stages import CALLS, examine, prepare
 
 HEAD = """\
-# Reliability
+# What happens when a process or a disk fails?
 
 `make torture` kills campaigns and fills or breaks their disks. The table is its last run, with seqbatch {version} on
 {machine}, Python {python}, SQLite {sqlite}.

@@ -33,7 +33,7 @@ OPTIONS = (
 #: What a copy does without. Compiled files come along: their sources keep their times.
 LEFT_OUT = shutil.ignore_patterns(".*", "out", "dist", "build")
 HEAD = """\
-# Wrong numbers that the tests notice
+# Do the tests notice wrong numbers?
 
 Made by `make mutants`: a few words of the program are replaced by others, one place at a time, so
 that it still runs and a number is wrong. Then the tests that are named with the change, in

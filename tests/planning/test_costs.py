@@ -70,7 +70,8 @@ def test_differences_between_scenarios_are_no_chance():
     assert error == pytest.approx(math.sqrt((2 / 2 + 8 / 2) / 4))
 
 
-EARNING = SimpleNamespace(conduct=SimpleNamespace(purpose="earn"))
+# An experiment that has started has no lower bound.
+EARNING = SimpleNamespace(past="outcomes", conduct=SimpleNamespace(purpose="earn"))
 
 
 def test_a_row_by_hand():

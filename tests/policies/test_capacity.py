@@ -42,6 +42,8 @@ def contexts(units=40, seed=0):
 def test_limits_hold_surely_and_probabilities_are_those_of_eligible_actions(name, policy):
     case = restricted(int(name), "block", units=240)
     case.eligible[:, 0] = True
+    # The column that wave levels need.
+    case.contexts[:, 0] = 1.0
     made = case.learner(UniformRandom())
     made = case.learner(policy if hasattr(policy, "begin") else policy(made.problem))
     random, start = np.random.default_rng(int(name)), 0

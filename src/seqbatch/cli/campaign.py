@@ -263,7 +263,8 @@ def create(
     if now.masked:
         say(
             f"Masked: its actions are called {', '.join(action.name for action in now.actions)}. "
-            f"Only {key} says which is which: keep it safe, and away from people who must not know."
+            f"Only {key} tells which code is which action: keep it safe, and away from people who "
+            "must not know."
         )
     elif now.withheld:
         say(f"Results are withheld until the end. Only {key} opens them before: keep it safe.")

@@ -19,7 +19,7 @@ from seqbatch.errors import SeqbatchError
 
 #: Extras for those who use seqbatch; the others are for those who develop it.
 EXTRAS = ("campaign", "service", "lab", "postgres", "signing", "trees", "lake", "dask", "ray",
-          "spark", "gpu", "client")  # fmt: skip
+          "spark", "gpu", "client", "telemetry")  # fmt: skip
 #: A requirement of an extra, as the package's metadata has it.
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+).*;.*\bextra == ['\"]([a-z]+)['\"]")
 #: Less free space than this is worth a warning.

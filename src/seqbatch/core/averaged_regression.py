@@ -4,8 +4,8 @@ The coefficients of an action are a common part plus a deviation. In units of th
 of the constant are N(0, s0^2), those of the features N(0, s1^2) and the common part of the features
 is N(0, s2^2); the constant's common part and the levels of waves are free, and the noise has the
 prior 1 / variance. The estimate is the posterior mean over a grid of scales, from the sums alone.
-s0 and s1 have a prior of their own: they are unlikely to differ by orders of magnitude. Where the
-outcomes say that they do, everybody gets nearly the same action.
+s0 and s1 have their own prior: they are unlikely to differ by orders of magnitude. Where the
+outcomes say that they do, nearly all units get the same action.
 """
 
 from collections.abc import Iterator

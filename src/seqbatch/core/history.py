@@ -73,7 +73,7 @@ def drifted_fit(
     places
         The earlier experiment's row of each action.
     sums
-        The sums of the new experiment. Waves with a level of their own are compared with the first
+        The sums of the new experiment. Waves with their own level are compared with the first
         wave of the earlier experiment.
     drift
         The standard deviation of the drift, in units of the noise.

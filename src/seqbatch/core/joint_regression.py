@@ -34,7 +34,7 @@ class JointSums:
     gram, moment, squares, count
         By action, as in :class:`~seqbatch.core.Statistics`.
     crossed
-        Sum of x by action and by wave with a level of its own, shape (actions, levels, dim).
+        Sum of x by action and by wave with its own level, shape (actions, levels, dim).
     level_moment, level_count
         Sum of the outcomes and number of units by action and such wave, shape (actions, levels).
     """
@@ -60,7 +60,7 @@ class JointSums:
         constant
             The column that is 1 for every unit; it holds the sums that levels need.
         levels
-            The waves with a level of their own, as places in `waves`; the others share a level
+            The waves with their own level, as places in `waves`; the others share a level
             that is part of the common coefficients.
         """
         every = reduce(Statistics.merge, waves)
@@ -92,7 +92,7 @@ class JointSums:
 
     @property
     def levels(self) -> int:
-        """The number of waves with a level of their own."""
+        """The number of waves with their own level."""
         return int(self.level_count.shape[1])
 
     def level_sizes(self) -> Floats:
@@ -131,7 +131,7 @@ class JointFit:
     common
         The common coefficients, shape (dim,).
     levels
-        The level of each wave that has one of its own.
+        The level of each wave that has its own one.
     inner
         (gram + penalty)^-1 of each action, shape (actions, dim, dim).
     carried
@@ -278,7 +278,7 @@ def pseudo_inverse(matrix: Floats) -> Floats:
 
 
 def free_levels(sums: JointSums, inner: Floats) -> tuple[Floats, Floats]:
-    """Return the levels of waves if each action has a regression of its own, and their covariance.
+    """Return the levels of waves if each action has its own regression, and their covariance.
 
     Parameters
     ----------

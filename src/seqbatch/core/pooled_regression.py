@@ -1,4 +1,4 @@
-"""Partial pooling across actions: how alike they are is estimated from the sums themselves.
+"""Partial pooling across actions: how similar they are is estimated from the sums themselves.
 
 The coefficients of an action are a common part plus deviations N(0, scale_j^2), with a scale for
 each feature j. The scales are those under which the outcomes are most likely (empirical Bayes):
@@ -84,7 +84,7 @@ def pooled_regression(sums: JointSums, *, constant: int | None = None) -> Pooled
     sums
         The sums.
     constant
-        The column that is 1 for every unit and has a scale of its own; None if there is none.
+        The column that is 1 for every unit and has its own scale; None if there is none.
     """
     variance = residual_variance(sums)
     grid = scale_grid(sums, variance, constant)

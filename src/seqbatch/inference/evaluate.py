@@ -128,8 +128,8 @@ def evaluate(
     The intervals assume that units, or clusters, are independent given the waves before. In an
     adaptive log, whose probabilities depend on outcomes of earlier waves, `Rows.waves` says which
     unit is of which wave: each wave then has its own model and its own variance. The weights of
-    `adaptively_weighted` make waves contribute alike to the variance, whatever the earlier ones
-    showed; the others weigh every unit alike, and their intervals are narrow by chance.
+    `adaptively_weighted` make waves contribute equally to the variance, whatever the earlier ones
+    showed; the others weigh every unit equally, and their intervals are narrow by chance.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class GreedyRule:
         among: Bools | None = None,
         less: bool = False,
     ) -> GreedyRule:
-        """Fit the rule to the outcomes of all waves, each with a level of its own.
+        """Fit the rule to the outcomes of all waves, each with its own level.
 
         Parameters
         ----------

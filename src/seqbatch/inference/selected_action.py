@@ -21,7 +21,7 @@ from seqbatch.inference.intervals import Estimated, Interval
 
 @dataclass(frozen=True, eq=False)
 class Shrunken:
-    """Estimates drawn towards their common part, as far as they look alike.
+    """Estimates drawn towards their common part, as far as they look similar.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ class CampaignPlan:
 
     @property
     def choosing(self) -> bool:
-        """Whether only the action that is chosen for everybody at the end counts."""
+        """Whether only the action that is chosen for all units at the end counts."""
         return self.plan.choosing
 
     @property
@@ -337,7 +337,7 @@ def plan_campaign(
         The number of customers who get the action that looks best after the campaign: the plan
         weighs what both gain.
     purpose
-        ``"earn"``, or ``"choose"``: only the choice of one action for everybody afterwards counts,
+        ``"earn"``, or ``"choose"``: only the choice of one action for all units afterwards counts,
         and waves are planned for the probability that it is the right one.
     seed
         The same seed gives the same plan.

@@ -64,7 +64,7 @@ def in_money(amount: float, currency: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignTerms:
-    """What somebody with a campaign knows before it: the question of a plan.
+    """What is known before a campaign: the question of a plan.
 
     Parameters
     ----------

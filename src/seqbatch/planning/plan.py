@@ -294,7 +294,7 @@ def plan(
         experiment itself earns against what it teaches for the roll-out: regret is over both.
     purpose
         ``"earn"``: what the experiment earns counts, and what the roll-out earns.
-        ``"choose"``: only the choice of one action for everybody afterwards counts. Sizes are then
+        ``"choose"``: only the choice of one action for all units afterwards counts. Sizes are then
         planned for the least simple regret with exploration sampling, and `effect` is by how much
         the best action's mean exceeds that of a random one. Features of units are left out.
     batch_cost

@@ -499,7 +499,7 @@ def require_possible(layout: str, conduct: Conduct, detect: float | None) -> Non
 
 
 def require_choice(layout: str, conduct: Conduct, batch_cost: float | None) -> None:
-    """Refuse what does not go with the choice of one action for everybody at the end."""
+    """Refuse what does not go with the choice of one action for all units at the end."""
     others = {
         "dim": layout == "shared",
         "after": conduct.after,

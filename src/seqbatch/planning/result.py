@@ -158,7 +158,7 @@ class Plan:
 
     @property
     def choosing(self) -> bool:
-        """Whether only the action that is chosen for everybody at the end counts."""
+        """Whether only the action that is chosen for all units at the end counts."""
         return self.model.conduct.purpose == "choose"
 
     @property

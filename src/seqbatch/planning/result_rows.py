@@ -18,7 +18,7 @@ class Row:
         The number of units in each batch.
     regret, error
         Expected regret under pure exploitation over the prior, and its Monte Carlo standard error.
-        If one action is chosen for everybody at the end: what a unit is expected to lose by it.
+        If one action is chosen for all units at the end: what a unit is expected to lose by it.
     median
         The median regret over effects and parameters.
     of_online

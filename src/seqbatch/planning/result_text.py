@@ -432,7 +432,7 @@ def _unknown(plan: "Plan", noun: Noun) -> str:
         f"parameters{whose}, no theorem promises anything, and the outcomes alone do not settle "
         "the parameters. Estimates lean on the assumption that effects are spread over all "
         f"features and as large as stated, so the sizes of {plural(noun)} and the expected regret "
-        "depend on it more than usual. Fewer features would make the plan surer."
+        "depend on it more than usual. Fewer features would make the plan more certain."
     )
 
 

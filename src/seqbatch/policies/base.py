@@ -400,7 +400,7 @@ class LinearPolicy(BasePolicy):
 
     @property
     def pooling(self) -> bool:
-        """Whether actions learn from one another, if each has a model of its own."""
+        """Whether actions learn from one another, if each has its own model."""
         return False
 
     @property

@@ -1,6 +1,6 @@
 """The design of a first batch: which actions teach most, before anything is known of rewards.
 
-In the shared layout every action has a vector of its own, and one parameter is learned from all of
+In the shared layout every action has its own vector, and one parameter is learned from all of
 them. In the first batch any action is as good as any other for reward, but not for learning. A
 D-optimal design gives each unit the action a of highest x_a' A^-1 x_a, where A is the mean of x x'
 over the actions that are so chosen: no other choice has a larger determinant of A.

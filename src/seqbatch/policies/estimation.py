@@ -1,9 +1,10 @@
 """How linear policies estimate: each action alone or pooled, with or without a level per wave.
 
-*Pooled.* Actions are mostly alike: a customer who buys, buys under every offer. The coefficients of
-an action are then a common part plus a deviation that is shrunk as far as the outcomes suggest; see
-:mod:`seqbatch.core.pooled_regression`. It helps most where units per parameter are few. An action
-without outcomes gets the common part. In the shared layout there is one model, and nothing to pool.
+*Pooled.* Actions mostly have similar effects: a customer who buys, buys under every offer. The
+coefficients of an action are then a common part plus a deviation that is shrunk as far as the
+outcomes suggest; see :mod:`seqbatch.core.pooled_regression`. It helps most where units per
+parameter are few. An action without outcomes gets the common part. In the shared layout there is
+one model, and nothing to pool.
 
 *Wave levels.* December sells more than January, whatever the offer. If the policy gave one offer to
 most units in December, that offer looks good in sums over both months. With a level for each wave,
@@ -51,7 +52,7 @@ WITH_HISTORY = (
 
 @dataclass(frozen=True, kw_only=True)
 class LeveledPolicy(LinearPolicy):
-    """Policies that may give each wave a level of its own.
+    """Policies that may give each wave its own level.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ class LeveledPolicy(LinearPolicy):
 
     @property
     def leveled(self) -> bool:
-        """Whether each wave has a level of its own."""
+        """Whether each wave has its own level."""
         return self.waves == OWN_LEVEL
 
     def begin(self, problem: Problem) -> State:
@@ -225,7 +226,7 @@ class EstimatingPolicy(LeveledPolicy):
 
     @property
     def pooling(self) -> bool:
-        """Whether actions learn from one another, if each has a model of its own."""
+        """Whether actions learn from one another, if each has its own model."""
         return self.estimate == "pooled"
 
     def pooled(self, state: State) -> list[PooledRegression]:

@@ -45,7 +45,7 @@ class History:
     Parameters
     ----------
     sums
-        The sums by action and by batch, each of which may have a level of its own.
+        The sums by action and by batch, each of which may have its own level.
     places
         The row in `sums` of each action of the new experiment; -1 if it is new.
     drift
@@ -90,7 +90,7 @@ class History:
         batches
             The statistics of each batch, or of all of them together.
         constant
-            The column that is 1 for every unit; without it, batches have no level of their own.
+            The column that is 1 for every unit; without it, batches have no separate level.
         places
             The cell of each action of the new experiment, -1 if it is new; by default the same
             actions in the same order.
@@ -191,7 +191,7 @@ class History:
         constant
             The column that is 1 for every unit.
         leveled
-            Whether its batches have levels of their own.
+            Whether its batches have their own levels.
         """
         return _regression(self, constant, leveled)
 

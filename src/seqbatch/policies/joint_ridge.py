@@ -12,10 +12,10 @@ outcomes accumulate, the estimate becomes that of least squares.
 
 *The last two batches.* What they teach is used once more or never, so that they need not explore.
 With ``estimate="averaged"`` they use the estimate that predicts best: an average over penalties, by
-how likely these make the outcomes, with penalties of their own for the constant's deviations, the
+how likely these make the outcomes, with separate penalties for the constant's deviations, the
 features' deviations and the common part, without a cap; see
 :mod:`seqbatch.core.averaged_regression`. Campaigns use it. It earns most where features hardly tell
-actions apart, as with rare events: then nearly everybody gets the same action. In earlier batches
+actions apart, as with rare events: then nearly all units get the same action. In earlier batches
 it would lock in, and of two batches a small first one would decide alone what is left out.
 
 *Guarantee.* Not in the paper. With a fixed penalty the argument for SBPE applies up to the bias;
@@ -65,7 +65,7 @@ class JointRidge(LeveledPolicy):
         assigned. The first batch always is.
     estimate
         ``"cross-validated"``: one penalty, in all batches. ``"averaged"``: in the last two batches
-        of three or more an average over many penalties, if each action has a model of its own and
+        of three or more an average over many penalties, if each action has its own model and
         there is no history.
     ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
@@ -115,7 +115,7 @@ class JointRidge(LeveledPolicy):
 
     @property
     def pooling(self) -> bool:
-        """Actions learn from one another, if each has a model of its own."""
+        """Actions learn from one another, if each has its own model."""
         return True
 
     def blind(self, problem: Problem) -> int:

@@ -130,7 +130,7 @@ class ModelPolicy:
     samples: int = 25
     width: float = 1.0
 
-    #: A model need not treat the forms of one problem alike, such as by its intercepts.
+    #: A model need not treat the forms of one problem equally, such as by its intercepts.
     pooling: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -272,7 +272,7 @@ class FittedModels:
         usual = float(state.known.rewards.mean())
 
         def fitted(units: AnyArray, number: int, place: int) -> Callable[..., Floats]:
-            # Each model has a seed of its own: draws for two actions must be independent.
+            # Each model has its own seed: draws for two actions must be independent.
             seed = int(np.random.SeedSequence([state.batch, number, place]).generate_state(1)[0])
             y = state.known.rewards[units]
             return _predictor(policy, rows[units], y, usual=usual, seed=seed)

@@ -9,7 +9,7 @@ valid inference requires, in steps of 1 / samples.
 In the last batch nothing can be learned any more: ``last="greedy"`` stops exploring there. With
 ``scale="outcomes"``, the default, the noise level is that of the outcomes so far, not a guess.
 
-With ``objective="choose"`` one action will be chosen for everybody afterwards, and what units earn
+With ``objective="choose"`` one action will be chosen for all units afterwards, and what units earn
 until then matters less. A unit's probabilities p become p_a (1 - p_a) / sum_b p_b (1 - p_b), which
 compares the actions that may still be best: exploration sampling. If one action is best under all
 draws, it gets all units. Choose the action of the highest estimated mean at the end.

@@ -135,7 +135,7 @@ def make_app(
         title="seqbatch", version=version("seqbatch"), openapi_url=None, docs_url=None,
         redoc_url=None, lifespan=_lifespan, redirect_slashes=False,
         description="Plan and run adaptive experiments whose feedback comes in a few batches.",
-        # Newer versions have spans of their own; `call_trace` makes those of this service.
+        # Newer versions have their own spans; `call_trace` makes those of this service.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )  # fmt: skip
     app.state.store = store

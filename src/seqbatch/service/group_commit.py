@@ -261,7 +261,7 @@ def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
         try:
             small.made = small.step(campaign)
             if together.spoiled:
-                # The call was only tried, or tried again: it must be a part of its own.
+                # The call was only tried, or tried again: it must be a separate part.
                 raise RefusedError
         except StoreError:
             raise

@@ -32,7 +32,7 @@ class PausedError(Exception):
 
 @dataclass(frozen=True)
 class RehearsalQuestion:
-    """A rehearsal that somebody asks for.
+    """A requested rehearsal.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Rehearsals:
             return paused.progress
 
     def forget(self) -> None:
-        """Delete those that nobody has asked for in a while."""
+        """Delete those that have not been asked for in a while."""
         for own in self._folder.glob("*"):
             newest = max((path.stat().st_mtime for path in own.rglob("*")), default=0.0)
             if time.time() - newest >= self._settings.upload_seconds:

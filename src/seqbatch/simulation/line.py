@@ -1,4 +1,4 @@
-"""A line of a study: a policy with a rule of its own that makes its grids."""
+"""A line of a study: a policy with its own rule that makes its grids."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +16,7 @@ class MakesGrids(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """A policy with a rule of its own that makes its grids."""
+    """A policy with its own rule that makes its grids."""
 
     policy: Policy
     rule: MakesGrids

@@ -11,7 +11,7 @@ from seqbatch.campaign.record.events import canonical, digest
 from seqbatch.campaign.record.store import Event, Reader
 from seqbatch.campaign.spec.masking import Key
 
-#: The verdicts that everybody sees, besides "stop". The last wave's says nothing: it is the end.
+#: The verdicts that all see, besides "stop". The last wave's says nothing: it is the end.
 CONTINUE, PLANNED_END = "continue", "planned end"
 #: Digits of a number that a seal covers: another machine may round the last ones differently.
 DIGITS = 8
@@ -35,7 +35,7 @@ class KeyedLook:
 
     @property
     def verdict(self) -> str:
-        """The verdict for everybody, which says nothing about any action."""
+        """The public verdict, which says nothing about any action."""
         if self.last:
             return PLANNED_END
         return STOP if self.taken is not None and self.taken.stops else CONTINUE

@@ -111,12 +111,12 @@ class ExportedRule:
 
     @cached_property
     def eligibility(self) -> Eligibility | None:
-        """Who may get which action; None if everybody may get all."""
+        """Who may get which action; None if every unit may get all."""
         return self.encoder.eligibility
 
     @property
     def rules(self) -> dict[str, EligibilityRule | None]:
-        """The eligibility rule of each action; empty if everybody may get all."""
+        """The eligibility rule of each action; empty if every unit may get all."""
         if self.eligibility is None:
             return {}
         return dict(zip(self.eligibility.names, self.eligibility.rules, strict=True))

@@ -51,7 +51,7 @@ def mostly_missing(
     """Return a doubt for each guarded metric that most units of a wave lack.
 
     Its file may list those to whom something happened, and nothing says what the others have.
-    The metrics of the objective have a refusal of their own.
+    The metrics of the objective have their own refusal.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ DAY = 86_400_000
 #: A frame is a letter, the length of its content, and the content.
 FRAME = struct.Struct("<cQ")
 ANSWER, PIECE = b"a", b"p"
-#: The format of workbooks in a request; the file itself says of which kind it is.
+#: The format of workbooks in a request; the file itself shows its kind.
 EXCEL = "excel"
 #: The advice at the end of messages about files that cannot be read.
 AGAIN = "write the file again, or save it as CSV"
@@ -473,7 +473,7 @@ def _failed(reason: str) -> CampaignError:
 
 _READING = pa.ipc.IpcReadOptions(use_threads=False)
 #: The children that run. A strong reference: the one who reads ends its child also where Python
-#: collects both at once, in an order of its own.
+#: collects both at once, in its own order.
 _children: set[ReaderProcess] = set()
 _waiting: list[ReaderProcess] = []
 _lock = threading.Lock()

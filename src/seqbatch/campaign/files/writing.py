@@ -238,7 +238,7 @@ class Writer:
 
 
 class SplitWriter:
-    """Writes the rows of each action to a file of its own; like a :class:`Writer`.
+    """Writes the rows of each action to its own file; like a :class:`Writer`.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Situation:
     sequence, hash
         The number and hash of the newest event.
     aborted
-        Whether somebody ended the campaign early: against its plan, or because its rule said stop.
+        Whether someone ended the campaign early: against its plan, or because its rule said stop.
     skipped
         The waves excluded from learning.
     conflicts, quarantined

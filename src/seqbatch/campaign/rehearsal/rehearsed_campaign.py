@@ -253,7 +253,7 @@ class Running:
         return pa.table(made)
 
     def _record(self, tables: list[pa.Table]) -> None:
-        """Record outcomes; equal rows are rows of their own."""
+        """Record outcomes; equal rows are separate rows."""
         logged = any(metric.logged for metric in self.world.now.spec.metrics.values())
         for table in tables:
             self.campaign.record(table, equal_rows="keep" if logged else None)

@@ -466,7 +466,7 @@ KEYED = 'looks = "key holder" under [stopping], and interim = "committee"'
 
 
 def check_interim(spec: "Spec") -> None:
-    """Refuse settings that would show withheld results, or looks that nobody could take."""
+    """Refuse settings that would show withheld results, or looks that cannot be taken."""
     if spec.stopping.looks and not spec.masked:
         raise SettingError(
             'stopping.looks = "key holder" is for masked campaigns: this one has no key, and every '
@@ -494,7 +494,7 @@ def check_interim(spec: "Spec") -> None:
 
 
 def require_planned_looks(spec: "Spec") -> None:
-    """Refuse to create a masked campaign with a stopping rule whose looks nobody can take.
+    """Refuse to create a masked campaign with a stopping rule whose looks cannot be taken.
 
     Stored campaigns of earlier versions may have such a spec, so parsing accepts it.
     """

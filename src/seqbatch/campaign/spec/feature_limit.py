@@ -2,7 +2,7 @@
 
 A column tells as much as two rows differ in it that agree in a column kept so far. That is 0 for a
 constant and for what a kept column determines, little for a rare flag, and 1 for a number that is
-independent of the kept ones; a missing value is a value of its own. Columns are kept in the order
+independent of the kept ones; a missing value counts as a value. Columns are kept in the order
 of what they tell for each number that they add to the model.
 """
 

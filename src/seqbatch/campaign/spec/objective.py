@@ -60,7 +60,7 @@ class Objective(SpecPart):
         A metric, or several with the weight of each.
     purpose
         ``"earn"``: what the campaign's own units bring. ``"choose"``: only which one action is
-        chosen for everybody afterwards. ``{after = 100000}``: both, if so many units will get the
+        chosen for all units afterwards. ``{after = 100000}``: both, if so many units will get the
         final rule afterwards.
     value
         What one unit of the metric is worth, in the campaign's currency.

@@ -97,7 +97,7 @@ def planned(spec: Spec, wanted: dict[str, Any], history: History | None = None) 
             randomised=spec.randomised,
             floor=spec.floor,
             after=spec.objective.roll_out,
-            # With a vector for each unit and action there is no action for everybody to plan for.
+            # With a vector for each unit and action, no single action suits all units.
             purpose="choose" if purpose == "choose" and not shared else "earn",
             **size,
             **wanted,

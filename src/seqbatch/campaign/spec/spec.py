@@ -62,7 +62,7 @@ REPLACED = {
 
 
 class Action(SpecPart):
-    """An action that a unit can get, with features of its own under a shared model.
+    """An action that a unit can get, with its own features under a shared model.
 
     Its cost, in the campaign's currency, always counts against the budget, and in the objective
     only if the objective says so (`less_costs`).

@@ -247,7 +247,7 @@ def keeps_control(now: Situation) -> bool:
 
 
 def lacks_mixing(now: Situation) -> bool:
-    """Return whether waves have levels of their own, but may have one action alone.
+    """Return whether waves have their own levels, but may have one action alone.
 
     That is so with upper confidence bounds: an action that is not tried within a wave has wide
     bounds for all of it. Estimates alone differ between units with different features.

@@ -22,7 +22,7 @@ class Looked:
     wave
         The last closed wave.
     verdict
-        What everybody may know: "continue", "stop" or "planned end".
+        What all may know: "continue", "stop" or "planned end".
     event, hash
         The number and hash of the event.
     taken

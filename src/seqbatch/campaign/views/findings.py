@@ -195,7 +195,7 @@ class Answer:
         For a lift: the estimate if it was the same in every wave, which looks use.
     adjusted
         For a lift: the same estimate adjusted for the look that ended the campaign, with an
-        interval that covers jointly with those of all other actions, and a p-value of its own.
+        interval that covers jointly with those of all other actions, and its own p-value.
     earlier_looks
         The number of looks before the last one that could have ended the campaign.
     waves

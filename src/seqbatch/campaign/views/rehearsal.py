@@ -11,7 +11,7 @@ from seqbatch.display import number, percent
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook, require_format
 from seqbatch.document import write as write_document
 
-#: The nominal error of tests that have no level of their own.
+#: The nominal error of tests that have no separate level.
 NOMINAL = 0.05
 #: The words of the stopping rule's test among the tests.
 RULE = "the stopping rule"

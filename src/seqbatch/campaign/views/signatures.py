@@ -26,7 +26,7 @@ class Signature:
         When it was made, in UTC, and the name.
     known_by
         How the name is known: by a "token" of the service, by the "account" that ran the command,
-        or as "given" by the caller, which nobody checked.
+        or as "given" by the caller, which was not checked.
     meaning
         What the signature means.
     covers

@@ -99,7 +99,7 @@ def case_of(exported: ExportedRule, sql: SqlDialect) -> list[str]:
 def _in_turn(
     exported: ExportedRule, order: tuple[str, ...]
 ) -> Iterator[tuple[str, EligibilityRule | None]]:
-    """Yield the actions of a leaf with the rule of each, up to one that everybody may get."""
+    """Yield the actions of a leaf with the rule of each, up to one that every unit may get."""
     for action in order:
         if action == exported.fallback:
             continue

@@ -18,7 +18,7 @@ from seqbatch.errors import InvalidArgumentError
 # Eligibility and capacity: random assignment within such restrictions.
 
 
-#: What the experiment is for: what it earns, or the choice of one action for everybody afterwards.
+#: What the experiment is for: what it earns, or the choice of one action for all units afterwards.
 Purpose = Literal["earn", "choose"]
 
 #: The number of units from which the shares of random assignment are computed.
@@ -135,7 +135,7 @@ class Conduct:
     after
         The number of units that get the final rule when all outcomes are known: a roll-out.
     purpose
-        ``"choose"``: only the action that is chosen for everybody at the end counts.
+        ``"choose"``: only the action that is chosen for all units at the end counts.
 
     Examples
     --------

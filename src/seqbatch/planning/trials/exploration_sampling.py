@@ -1,4 +1,4 @@
-"""Trials that choose one action for everybody at the end, by exploration sampling until then.
+"""Trials that choose one action for all units at the end, by exploration sampling until then.
 
 Units have no features: every action has one mean. A batch's units are divided in proportion to
 p (1 - p), with p the posterior probability that an action is best, as by Thompson sampling with

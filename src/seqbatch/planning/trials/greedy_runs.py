@@ -356,7 +356,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
     by_chance = trials.decided(0, None, 0)
     regret, best = [], []
     luck = np.ones_like(by_chance.regret)
-    # Batches have draws of their own, and so have those before them.
+    # Batches have separate draws, and so have those before them.
     start = 1 + before if before else 0
     for number, (size, share) in enumerate(zip(sizes, blind, strict=True)):
         own = round(size * (1 - share) * conduct.returned)

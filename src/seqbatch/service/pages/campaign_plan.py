@@ -36,7 +36,7 @@ class Field:
     value: str = ""
 
 
-#: What everybody is asked, what describes an amount instead of a yes/no outcome, and the rest.
+#: What is always asked, what describes an amount instead of a yes/no outcome, and the rest.
 ASKED = (
     Field(name="customers", label="Customers", value="50,000"),
     Field(name="base_rate", label="Buy without any action", unit="%", value="4"),
