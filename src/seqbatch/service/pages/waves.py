@@ -291,8 +291,10 @@ def _amendments(now: Situation, remedies: Sequence[Remedy]) -> list[tuple[str, d
 
 #: Settings of metrics in words, before their value.
 SETTINGS = {
-    "column": "its column is", "format": "numbers are written like", "rows": "several rows count as",
-}  # fmt: skip
+    "column": "its column is",
+    "format": "numbers are written like",
+    "rows": "several rows count as",
+}
 
 
 @router.post("/outcomes/{fingerprint}")
