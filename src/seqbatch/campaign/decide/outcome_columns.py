@@ -11,7 +11,7 @@ from seqbatch.campaign.files.number_format import holds_numbers
 from seqbatch.campaign.files.reading import Source, meant_column, no_such_column
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.errors import Doubt, InvalidFileError, Remedy, RowProblem
+from seqbatch.errors import Doubt, InvalidFileError, Part, Remedy, RowProblem
 
 #: The column of an outcome file that may name each unit's wave.
 WAVE = "wave"
@@ -157,7 +157,7 @@ def _refuse_other_names(spec: Spec, source: Source) -> None:
         "amend", metrics={name: {"column": column} for name, column in meant.items()}, reason=...
     )  # fmt: skip
     problems = [no_such_column(spec.metrics[name].column, there) for name in meant]
-    advice = ["If it is meant, declare its name: ", declared]
+    advice: list[Part] = ["If it is meant, declare its name: ", declared]
     raise InvalidFileError(source.name, problems, NOTHING, remedies=[declared], advice=advice)
 
 
