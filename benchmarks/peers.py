@@ -7,6 +7,7 @@ played again.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.quality.methods import METHODS, REFERENCE
@@ -26,6 +27,8 @@ from seqbatch.cli.console import kindly, progress
 from seqbatch.lab import Options
 
 PAGE = Path("docs/peers.md")
+#: How the answer names who made a method.
+BY = {"library": "by another library", "seqbatch": "by seqbatch"}
 TEXT = """# How do other libraries compare?
 
 Written by `python -m benchmarks.peers`: {count} worlds, {waves} {grid} waves, the same units and
@@ -59,7 +62,20 @@ def page(study: Quality, results: Results) -> str:
         few=", ".join(one.name for one in rows if one.worlds < len(study.worlds)) or "none",
     )
     table = markdown(heads, [_row(one, seconds[one.name]) for one in rows])
-    return "\n\n".join([title, wrapped(told), ran(study, results.campaigns), table]) + "\n"
+    said = (title, _answer(rows, len(study.worlds)), wrapped(told), ran(study, results.campaigns))
+    return "\n\n".join([*said, table]) + "\n"
+
+
+def _answer(rows: Sequence[Compared], worlds: int) -> str:
+    """Return the least regret of each kind of method that plays in all worlds."""
+    best: dict[str, Compared] = {}
+    for one in sorted(rows, key=lambda one: one.mean):
+        if one.worlds == worlds:
+            best[maker_of(one.name)] = one
+    found = (
+        f"{100 - one.mean:.1f} {BY.get(by, by)} ({one.name})" for by, one in sorted(best.items())
+    )
+    return wrapped(f"The least regret: {', '.join(found)}.")
 
 
 def _row(one: Compared, seconds: float) -> tuple[str, ...]:

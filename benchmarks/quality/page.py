@@ -126,6 +126,8 @@ def _behind(scored: Mapping[str, Floats], name: str) -> float:
 
 PAGE = """# Which method earns most?
 
+{answer}
+
 Written by `python -m benchmarks.quality`. Policies of this package, methods written by hand and
 libraries as they ship play the same campaigns: the same units and outcomes, the same waves and the
 same uniformly random first wave. A score of 0 is uniformly random assignment, 100 the best action
@@ -215,6 +217,7 @@ def page(study: Quality, results: Results) -> str:
     confirmed = scores_of(campaigns, others if main else [])
     rows, log = compared(scores), _beside_test(results.replays)
     return PAGE.format(
+        answer=_answer(rows),
         ran=ran(study, campaigns),
         count=_word(len(scores)),
         waves=COMMON[0],
@@ -227,6 +230,19 @@ def page(study: Quality, results: Results) -> str:
         lock_verdict=_lock_verdict(campaigns),
         by_world_text=_by_world_text(scores, confirmed),
         by_world=_by_world(rows, {**scores, **confirmed}),
+    )
+
+
+def _answer(rows: Sequence[Compared]) -> str:
+    top = max(rows, key=lambda one: one.mean)
+    test = "".join(
+        f" An A/B test, then its best action for all units, comes to {one.mean:.1f}."
+        for one in rows
+        if one.name == TEST
+    )
+    return wrapped(
+        f"{top.name} has the highest score over the worlds ({top.mean:.1f} of 100), and "
+        f"{rows[0].name} the best mean rank ({rows[0].rank:.1f}).{test}"
     )
 
 
