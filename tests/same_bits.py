@@ -1060,7 +1060,7 @@ def the_command_line(kept):
     everybody.write_csv("customers.csv")
     init = ("init", "customers.csv", "--name", "spring", "--actions", "none,mail")
     spoken(kept, "init", "campaign", *init, "--maximise", "y", "--seed", "5", "--out", "told.toml")
-    planned = ("--maximise", "y", "--seed", "5", "--plan", "--noise", "1")
+    planned = ("--maximise", "y", "--seed", "5", "--plan", "--spread", "1")
     answered(kept, "init, JSON", "campaign", *init, *planned)
     text = Path("spec.toml").read_text(encoding="utf-8")
     kept.say("spec", text)

@@ -179,7 +179,7 @@ def next_command(made: "CampaignPlan") -> str:
     if terms.yes_no:
         words += ["--base-rate", f"{terms.mean:.6g}"]
     else:
-        words += ["--noise", f"{terms.scale.noise:.6g}"]
+        words += ["--spread", f"{terms.scale.noise:.6g}"]
         words += ["--unit-of-measure", terms.currency] if terms.currency else []
     for action, cost in zip(terms.actions, terms.costs, strict=True):
         words += ["--cost", f"{action}={cost:.6g}"] if cost else []

@@ -123,7 +123,7 @@ def init(
         typer.Option(
             "--plan",
             help="Let the planner choose the wave sizes (needs --base-rate and --smallest-lift, or "
-            "--noise).",
+            "--spread).",
         ),
     ] = False,
     base_rate: Annotated[
@@ -137,13 +137,24 @@ def init(
         str | None,
         typer.Option(
             help="For the plan: the smallest lift that matters, such as 0.5pp (percentage points), "
-            "or in the outcome's unit with --noise."
+            "or in the outcome's unit with --spread."
         ),
     ] = None,
-    noise: Annotated[
-        float | None,
+    mean: Annotated[
+        str | None,
         typer.Option(
-            help="For the plan, if the outcome is an amount or a count: its standard deviation."
+            help="For the plan, if the outcome is an amount or a count: the mean of those who are "
+            "not 0."
+        ),
+    ] = None,
+    spread: Annotated[
+        str | None, typer.Option(help="For the plan: their standard deviation.")
+    ] = None,
+    zeros: Annotated[
+        str | None,
+        typer.Option(
+            help="For the plan: the share of zeros, such as 90%; with few zeros, --spread alone "
+            "will do."
         ),
     ] = None,
     columns: Annotated[
@@ -208,7 +219,8 @@ def init(
                 less_costs=less_costs, purpose=purpose_of(purpose, after),
                 **_stated(kind=kind, seed=seed, randomised=randomised), **_waves(waves),
                 units_in_all=total, plan=plan, base_rate=base_rate,
-                smallest_lift=smallest_lift, noise=noise, max_features=max_features,
+                smallest_lift=smallest_lift, mean=mean, spread=spread, zeros=zeros,
+                max_features=max_features,
                 columns=None if columns is None else names_in(columns),
             )  # fmt: skip
         if made.assumed is not None:

@@ -17,7 +17,7 @@ from seqbatch.cli.campaign import (
     Where,
     stored,
 )
-from seqbatch.cli.console import Json, dump, kindly, present, progress, say_files, say_next
+from seqbatch.cli.console import Json, dump, kindly, present, progress, say, say_files, say_next
 from seqbatch.cli.messages import STORE, command, reading_options
 from seqbatch.cli.validate import app
 
@@ -106,6 +106,8 @@ def rehearse(
         return
     present(made.document())
     say_files(files)
+    if kept is None:
+        say("To store the rehearsal with the campaign, write it as JSON: --out rehearsal.json.")
     say_next(then)
 
 

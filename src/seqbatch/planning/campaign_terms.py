@@ -253,10 +253,50 @@ def _of_amounts(
         rule = "in one currency, like mean and spread"
         raise InvalidArgumentError("smallest_lift", rule, ", ".join(sorted(known)))
     some = 1.0 if zeros is None else 1 - share_of("zeros", zeros)
-    # Mean and spread are those of the customers who spend something.
-    square = some * (deviation**2 + average**2) - (some * average) ** 2
-    scale = OutcomeScale.of(noise=sqrt(square), smallest_lift=lift)
+    scale = OutcomeScale.of(noise=_noise(average, deviation, some), smallest_lift=lift)
     return scale, some * average, next(iter(known), "")
+
+
+def _noise(mean: float, spread: float, some: float) -> float:
+    """Return the standard deviation over all customers from those who spend something."""
+    return sqrt(some * (spread**2 + mean**2) - (some * mean) ** 2)
+
+
+def scale_of_amounts(
+    *,
+    smallest_lift: float | str | None,
+    mean: float | str | None,
+    spread: float | str,
+    zeros: float | str | None,
+    less: bool = False,
+) -> OutcomeScale:
+    """Return the scale of an amount or a count from what is known about it.
+
+    Parameters
+    ----------
+    smallest_lift
+        The smallest lift of the mean that would matter to you; None if not stated.
+    mean, spread
+        Mean and standard deviation of the customers who spend something; the mean is needed with
+        `zeros`.
+    zeros
+        The share of customers who spend nothing; None if mean and spread are those of all.
+    less
+        Whether less is better.
+
+    Examples
+    --------
+    >>> scale_of_amounts(smallest_lift="0.40 EUR", mean="50", spread="35", zeros="90%").lift
+    0.4
+    """
+    if zeros is not None and mean is None:
+        rule = "given with zeros: the mean of those who spend something"
+        raise InvalidArgumentError("mean", rule, "none")
+    lift = None if smallest_lift is None else money_of("smallest_lift", smallest_lift)[0]
+    some = 1.0 if zeros is None else 1 - share_of("zeros", zeros)
+    average = 0.0 if mean is None else money_of("mean", mean)[0]
+    noise = _noise(average, money_of("spread", spread)[0], some)
+    return OutcomeScale.of(noise=noise, smallest_lift=lift, less=less)
 
 
 def _read(

@@ -123,7 +123,7 @@ def test_a_plan_has_as_many_features_as_it_can(actions):
 
 def test_without_a_limit_a_plan_sets_one(path):
     actions = [f"offer {place}" for place in range(50)]
-    known = {"plan": True, "noise": 20.0, "sizes": (1_000,), "actions": actions}
+    known = {"plan": True, "spread": 20.0, "sizes": (1_000,), "actions": actions}
     found, dim, became = kept(path, **known)
     # With 50 actions, 26 features and the constant.
     assert dim <= 27

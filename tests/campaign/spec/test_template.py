@@ -15,6 +15,7 @@ from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.errors import (
     InvalidSpecError,
 )
+from seqbatch.planning.campaign_terms import CampaignTerms
 from seqbatch.storage import open_store
 from tests.refusals import refused
 
@@ -411,14 +412,23 @@ def test_sizes_by_a_plan(tmp_path):
     # an effect of a fifth of it would be assumed.
     ({"kind": "amount", "base_rate": "4%", "smallest_lift": "1pp"}, "base_rate"),
     ({"kind": "count", "base_rate": "4%", "smallest_lift": "1pp"}, "base_rate"),
-    ({"kind": "yes/no", "noise": 0.24}, "noise"),
-    ({"kind": "yes/no", "noise": 1, "smallest_lift": 0.2}, "noise"),
+    ({"kind": "yes/no", "spread": 0.24}, "spread"),
+    ({"kind": "yes/no", "spread": 1, "smallest_lift": 0.2}, "spread"),
     ({"kind": "yes/no", "base_rate": "4%"}, "smallest_lift"),
+    ({"kind": "amount", "spread": 35, "zeros": "90%"}, "mean"),
     ({"kind": "yes/no"}, "base_rate"),
 ])  # fmt: skip
 def test_plans_know_the_kind_of_outcome(known, field):
     with refused("invalid-argument", field=field):
         Choices(plan=True, **known).check()
+
+
+def test_a_plan_takes_the_amounts_of_buyers_with_the_share_of_zeros():
+    terms = CampaignTerms.of(
+        customers=9_000, mean="50 EUR", spread="35 EUR", zeros="90%", smallest_lift="0.40 EUR"
+    )  # fmt: skip
+    known = {"mean": "50", "spread": "35", "zeros": "90%", "smallest_lift": "0.40 EUR"}
+    assert Choices(plan=True, **known).scale == terms.scale
 
 
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():

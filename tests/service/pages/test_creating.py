@@ -302,7 +302,7 @@ def test_a_plan_in_the_form_knows_the_outcome(visit):
     [
         ({"how": "plan"}, "waves", "base_rate must be given if the waves are planned"),
         ({"how": "plan", "base_rate": "4%", "smallest_lift": "5%"}, "waves", "percentage points"),
-        ({"how": "plan", "noise": "much"}, "waves", "noise must be a plain number"),
+        ({"how": "plan", "spread": "much"}, "waves", "spread must be an amount"),
         ({"max_features": "0"}, "features", "max_features must be a whole number of at least 1"),
         ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
         ({"metric": ""}, "metric", "objective.maximise must name a metric"),

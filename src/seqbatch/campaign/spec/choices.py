@@ -12,9 +12,12 @@ from seqbatch.campaign.spec.spec import fresh_seed
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.campaign_terms import scale_of_amounts
 from seqbatch.planning.outcome_scale import OutcomeScale
 from seqbatch.planning.request import most_features
 
+#: What a plan must know about an amount or a count.
+AMOUNTS = ("mean", "spread", "zeros")
 NAME, ACTIONS, METRIC = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
 
 
@@ -56,10 +59,10 @@ class Choices:
         The expected number of units; by default the rows of the file.
     plan
         Whether the planner chooses the sizes; otherwise the waves have equal sizes.
-    base_rate, smallest_lift, noise
-        What a plan must know about outcomes; see :class:`~seqbatch.planning.outcome_scale.
-        OutcomeScale`. With a base rate, outcomes are yes or no; otherwise they are amounts unless
-        `kind` says something else.
+    base_rate, smallest_lift, mean, spread, zeros
+        What a plan must know about outcomes; see :func:`seqbatch.planning.plan_campaign`. With a
+        base rate, outcomes are yes or no; otherwise they are amounts unless `kind` says something
+        else, and `spread` alone will do if there are few zeros.
     unit, kinds
         The columns that identify units, and the roles of other columns where they should differ
         from the proposed ones.
@@ -106,7 +109,9 @@ class Choices:
     plan: bool = False
     base_rate: float | str | None = None
     smallest_lift: float | str | None = None
-    noise: float | None = None
+    mean: float | str | None = None
+    spread: float | str | None = None
+    zeros: float | str | None = None
     unit: Sequence[str] | None = None
     kinds: Mapping[str, Became] = field(default_factory=dict)
     columns: Sequence[str] | None = None
@@ -119,7 +124,7 @@ class Choices:
                             ("max_features", self.max_features)):  # fmt: skip
             if given is not None:
                 arguments.integer(name, given, at_least=1)
-        for name in ("base_rate", "smallest_lift", "noise"):
+        for name in ("base_rate", "smallest_lift", *AMOUNTS):
             if getattr(self, name) is not None and not self.plan:
                 rule = "given only if the waves are planned"
                 raise InvalidArgumentError(name, rule, getattr(self, name))
@@ -128,9 +133,10 @@ class Choices:
             raise InvalidArgumentError("base_rate", rule, self.base_rate)
         if self.plan:
             _ = self.scale
-        if self.noise is not None and self.measured == YES_NO:
-            rule = "left out for a yes/no outcome, which a base rate describes"
-            raise InvalidArgumentError("noise", rule, self.noise)
+        for name in AMOUNTS if self.measured == YES_NO else ():
+            if getattr(self, name) is not None:
+                rule = "left out for a yes/no outcome, which a base rate describes"
+                raise InvalidArgumentError(name, rule, getattr(self, name))
         if self.metric in (self.unit or ()):
             raise InvalidArgumentError("metric", "another column than the unit's id", self.metric)
         tables = {
@@ -173,9 +179,22 @@ class Choices:
     @property
     def scale(self) -> OutcomeScale:
         """What a plan must know about outcomes."""
-        return OutcomeScale.of(
-            base_rate=self.base_rate, smallest_lift=self.smallest_lift, noise=self.noise,
-            less=self.direction == "min",
+        less = self.direction == "min"
+        if self.base_rate is not None:
+            return OutcomeScale.of(
+                base_rate=self.base_rate, smallest_lift=self.smallest_lift, less=less
+            )
+        if self.spread is None:
+            raise InvalidArgumentError(
+                "base_rate", "given if the waves are planned", "neither a base rate nor a spread",
+                "For a yes/no outcome, say how often it is yes without any action, as 4%, and the "
+                "smallest lift that matters, as 0.5pp. For an amount or a count, say its spread "
+                "(standard deviation); with many zeros, also their share (zeros), and the mean of "
+                "the others.",
+            )  # fmt: skip
+        return scale_of_amounts(
+            smallest_lift=self.smallest_lift, mean=self.mean, spread=self.spread, zeros=self.zeros,
+            less=less,
         )  # fmt: skip
 
     @property

@@ -34,7 +34,8 @@ FIELDS = {
     "objective": "money", "currency": "money", "budget": "money", "value": "money",
     "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
     "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
-    "required": "required", "base_rate": "waves", "smallest_lift": "waves", "noise": "waves",
+    "required": "required", "base_rate": "waves", "smallest_lift": "waves", "mean": "waves",
+    "spread": "waves", "zeros": "waves",
     "features": "features", "max_features": "features", "columns": "features",
     "eligible": "rules", "stopping": "stopping",
 }  # fmt: skip
@@ -234,7 +235,7 @@ class SpecForm:
         What one unit of the metric is worth, whether costs are subtracted, and when it counts.
     how
         The source of the waves' sizes: "equal", "sizes" or "plan".
-    base_rate, smallest_lift, noise
+    base_rate, smallest_lift, mean, spread, zeros
         What a plan must know about outcomes.
     """
 
@@ -266,7 +267,9 @@ class SpecForm:
     units: str = ""
     base_rate: str = ""
     smallest_lift: str = ""
-    noise: str = ""
+    mean: str = ""
+    spread: str = ""
+    zeros: str = ""
     max_features: str = ""
     randomised: str = "10"
     floor: str = "1"
@@ -338,11 +341,12 @@ class SpecForm:
 
     def _scale(self) -> dict[str, Any]:
         """Return what the form says about outcomes for a plan."""
-        return {
-            "base_rate": self.base_rate or None,
-            "smallest_lift": self.smallest_lift or None,
-            "noise": _number("noise", self.noise) if self.noise else None,
-        }
+        known = ("base_rate", "smallest_lift", "mean", "spread", "zeros")
+        said = {name: getattr(self, name) or None for name in known}
+        # The form asks for zeros in percent.
+        if self.zeros and not self.zeros.endswith("%"):
+            said["zeros"] = f"{self.zeros}%"
+        return said
 
     def _money(self) -> dict[str, Any]:
         """Return what the form says about money, and when the objective counts."""
@@ -410,7 +414,7 @@ def typed(form: Form) -> SpecForm:
 _PLAIN = (
     "name", "question", "owner", "currency", "value", "less_costs", "purpose", "afterwards",
     "budget", "budget_wave", "stopping", "alpha", "waves", "sizes", "units", "base_rate",
-    "smallest_lift", "noise", "max_features", "randomised", "floor", "required",
+    "smallest_lift", "mean", "spread", "zeros", "max_features", "randomised", "floor", "required",
 )  # fmt: skip
 
 
