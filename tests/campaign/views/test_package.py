@@ -134,3 +134,11 @@ def test_a_guarded_seed_stays_with_the_holder_of_the_key(store, tmp_path):
     # It stays masked.
     assert "mail" not in (folder / "findings.json").read_text(encoding="utf-8")
     assert b"mail" not in (folder / "record.db").read_bytes()
+    campaign.unmask(tmp_path / "k", reason="decided")
+    # A key is needed as long as actions could be foreseen.
+    with refused("withheld"):
+        campaign.package(tmp_path / "open.zip")
+    campaign.abort(reason="enough")
+    campaign.package(tmp_path / "open.zip")
+    folder = unpacked(tmp_path / "open.zip", tmp_path / "opened")
+    assert "mail" in (folder / "findings.json").read_text(encoding="utf-8")

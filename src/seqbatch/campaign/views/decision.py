@@ -161,7 +161,8 @@ class _Deciding:
         self, made: Recommendation, name: str, lift: Interval, latest: Interval
     ) -> CampaignDecision:
         alone = f"in {wave_list(made.latest_waves)} alone it brought {self._size(latest)}"
-        waves = f"Wave by wave: {self._each(made)} {self.measure.column}; {alone}."
+        over = f"{self.measure.column}, compared with {self.found.control}"
+        waves = f"Wave by wave: {self._each(made)} ({over}); {alone}."
         match made.code:
             case Verdict.GIVE | Verdict.GIVE_CHANGED if self._gains(name, lift):
                 lead = f"Give {name} to {self._everyone(name)}."
@@ -375,7 +376,10 @@ class _Deciding:
 
     def _each(self, made: Recommendation) -> str:
         number = self.measure.number
-        return ", ".join(number(one.estimate, one.error) for one in made.by_wave.values())
+        return ", ".join(
+            f"{'+' if one.estimate > 0 else ''}{number(one.estimate, one.error)}"
+            for one in made.by_wave.values()
+        )
 
     def _further(self, lift: Interval) -> int | None:
         """Return how many more units would show the lift with a power of 80%, if it is right."""

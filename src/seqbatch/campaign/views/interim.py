@@ -24,7 +24,8 @@ class Sight:
     interim
         Results also before the end of a campaign that withholds them.
     seed
-        The seed of a campaign that is neither masked nor withholds results.
+        The seed of a campaign that neither is masked nor withholds results, or has ended and is
+        unmasked.
     every_seed
         The seed of every campaign.
     """
@@ -41,6 +42,8 @@ class Sight:
     def shows_seed(self, now: Situation) -> bool:
         """Return whether the seed is shown, with which actions can be foreseen."""
         guarded = now.spec.masked or now.spec.interim == "committee"
+        # Nothing is left to foresee or to hide once the campaign has ended and is unmasked.
+        guarded = guarded and not (now.ended and now.unmasked)
         return self.every_seed if guarded else self.seed
 
     def require_results(self, now: Situation) -> None:

@@ -175,6 +175,7 @@ def guardrail_fact(found: "Findings", actions: Sequence[str]) -> str:
             if worst.interval.known
             else ""
         )
+        allowed += "" if number else f" per {metric.measure.per}"
         who = f" under {worst.action}" if len(actions) > 1 else ""
         said.append(f"{metric.name} {WORDS[worst.code]}{who} ({number}{allowed})")
     return f"{'; '.join(said)}." if said else ""

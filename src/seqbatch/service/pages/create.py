@@ -118,8 +118,10 @@ def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
             "fit at random, and leave the others for later waves."
         )
     if now.policy.get("first") == "uniform":
-        share = f"1 in {len(now.actions)}"
-        said.append(f"Nothing is known yet, so each action is drawn with probability {share}.")
+        share = f"probability 1 in {len(now.actions)}"
+        if now.spec.eligible or now.spec.limited:
+            share = "equal probability, as far as rules, limits and the budget allow"
+        said.append(f"Nothing is known yet, so each action is drawn with {share}.")
     return said
 
 

@@ -1,5 +1,5 @@
 // Nothing here is needed: pages work without it. It shows times in the reader's zone, keeps a form
-// from being sent twice by a second click, passes over tables that fit when Tab is pressed, searches
+// from being sent twice by a second click, says that an answer is coming, passes over tables that fit when Tab is pressed, searches
 // columns, and puts sliders and answers into the planner.
 "use strict";
 
@@ -16,16 +16,27 @@ for (const place of document.querySelectorAll("[data-zone]")) {
   place.textContent = `in your time zone (${zone})`;
 }
 
-for (const form of document.querySelectorAll("form[method=post]")) {
-  form.addEventListener("submit", () => {
+for (const form of document.querySelectorAll("form:not([data-planner])")) {
+  form.addEventListener("submit", (event) => {
+    const unseen = !event.submitter || event.submitter.classList.contains("unseen");
+    const pressed = unseen ? form.querySelector("button.main") : event.submitter;
     const buttons = form.querySelectorAll("button[type=submit]");
     // After the browser has taken the form: a button that is off would not be part of it.
     setTimeout(() => { for (const button of buttons) button.disabled = true; }, 0);
+    // Some answers take seconds: say that one is coming.
+    setTimeout(() => {
+      if (!pressed) return;
+      pressed.dataset.label = pressed.textContent;
+      pressed.textContent = "Working…";
+    }, 1000);
   });
 }
 // A page that comes back from the browser's memory must be usable again.
 addEventListener("pageshow", () => {
-  for (const button of document.querySelectorAll("button[disabled]")) button.disabled = false;
+  for (const button of document.querySelectorAll("button[disabled]")) {
+    button.disabled = false;
+    if (button.dataset.label) button.textContent = button.dataset.label;
+  }
 });
 
 const tables = document.querySelectorAll(".scroll");
