@@ -247,6 +247,13 @@ def _answer(rows: Sequence[Compared]) -> str:
 
 
 def ran(study: Quality, campaigns: "pl.DataFrame") -> str:
+    """Say what was run, and which libraries are left out."""
+    reasons = "; ".join(f"{name}, because {why}" for name, why in BROKEN.items())
+    return wrapped(f"{played(study, campaigns)} Not in the table: {reasons}.")
+
+
+def played(study: Quality, campaigns: "pl.DataFrame") -> str:
+    """Say how many campaigns were played, and how long that took."""
     fewer = [
         f"{name} {most}"
         for name in study.methods
@@ -260,8 +267,7 @@ def ran(study: Quality, campaigns: "pl.DataFrame") -> str:
     )
     if ABSENT:
         text += f"Left out, as they were not installed: {_listed(ABSENT)}. "
-    reasons = "; ".join(f"{name}, because {why}" for name, why in BROKEN.items())
-    return wrapped(f"{text}Not in the table: {reasons}.")
+    return wrapped(text)
 
 
 def seconds_of(campaigns: "pl.DataFrame") -> Mapping[str, float]:
