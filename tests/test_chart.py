@@ -120,6 +120,18 @@ def test_every_word_is_inside_the_picture():
     assert len(lines) > 1
 
 
+def test_a_word_at_the_last_point_widens_the_picture():
+    plain = one_panel(PointMark(x=10.0, y=5.0))
+    labelled = one_panel(TextMark(x=10.0, y=5.0, text="474 +- 6.26", dx=9))
+    assert wide(labelled) > wide(plain) + 40
+    before = TextMark(x=10.0, y=5.0, text="474 +- 6.26", anchor="end")
+    assert wide(one_panel(before)) == wide(plain)
+
+
+def wide(chart):
+    return float(ElementTree.fromstring(chart.svg()).get("width"))
+
+
 def test_hostile_words_stay_words():
     chart = one_panel(
         *(TextMark(x=1, y=1, text=text) for text in EVERY), title=EVERY[0],

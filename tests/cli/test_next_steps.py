@@ -129,6 +129,7 @@ def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
     for told in (recorded, run("seqbatch campaign status spring")):
         assert pasted(told) == "seqbatch campaign record spring YOUR-OUTCOMES-1.csv"
         assert closing in " ".join(told.stdout.split())
+        assert "Then: seqbatch campaign close spring" in told.stdout.splitlines()
     run("seqbatch campaign report spring --out r.md")
     assert closing in " ".join(Path("r.md").read_text(encoding="utf-8").split())
     assert "close wave" not in run("seqbatch campaign status spring --at-event 3").stdout

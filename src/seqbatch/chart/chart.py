@@ -17,7 +17,7 @@ from seqbatch.chart.elements import (
     width_of,
     words,
 )
-from seqbatch.chart.marks import Frame, PanelMark
+from seqbatch.chart.marks import Frame, PanelMark, TextMark
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import atomically
 from seqbatch.pictures import GREY, INK
@@ -78,6 +78,11 @@ class Panel:
             last, label = self.x.ticks[-1]
             beyond = width_of(label, TICK) / 2 - self.width * (1 - self.x.share(last))
             right = max(right, beyond + 2)
+        for mark in self.marks:
+            if isinstance(mark, TextMark):
+                ahead = {"start": 1.0, "middle": 0.5, "end": 0.0}[mark.anchor]
+                end = self.width * self.x.share(mark.x) + mark.dx
+                right = max(right, end + ahead * width_of(mark.text, mark.size) + 2 - self.width)
         return left, above, right, 6.0 if self.on_top else max(across, 6.0)
 
     @property

@@ -19,6 +19,7 @@ from seqbatch.cli.console import (
     say,
     say_next,
     say_read_as,
+    say_whole,
     show,
     waiting,
 )
@@ -63,6 +64,15 @@ def next_command(campaign: "Campaign", store: str, now: "Situation | None" = Non
         return command(*_words(now or campaign.situation()), store=store)
     except (SeqbatchError, OSError):
         return None
+
+
+def say_or_close(now: "Situation", store: str) -> None:
+    """Print when the wave can be closed although outcomes are missing, with the command."""
+    from seqbatch.campaign.views.status import or_close
+
+    if said := or_close(now):
+        say(said)
+        say_whole(f"Then: {command('close', now.name, store=store)}")
 
 
 def _words(now: "Situation") -> list[str]:
@@ -454,7 +464,6 @@ def record(
     """
     with opened(name, store, who, as_json, doing="") as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
-        from seqbatch.campaign.views.status import or_close
 
         result = campaign.record(
             Source(
@@ -483,7 +492,8 @@ def record(
         _show_recorded(result, now, about)
         if dry_run:
             say("Dry run: nothing was written.")
-        say_next(then, instead=or_close(now))
+        say_or_close(now, store)
+        say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
 

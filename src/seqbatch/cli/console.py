@@ -298,13 +298,8 @@ def say(text: str, *, to_errors: bool = False) -> None:
     tell.print(visible(text), markup=False, highlight=False)
 
 
-def say_next(command: str | None, *, instead: str = "", to_errors: bool = False) -> None:
-    """Print the next command on one line, ready to be pasted.
-
-    `instead` describes alternatives, which are printed before it.
-    """
-    if instead:
-        say(instead, to_errors=to_errors)
+def say_next(command: str | None, *, to_errors: bool = False) -> None:
+    """Print the next command on one line, ready to be pasted."""
     if command is not None:
         say_whole(f"Next: {command}", to_errors=to_errors)
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.amend import app
-from seqbatch.cli.campaign import Force, Format, Name, OpenedBy, Where, next_command, opened
+from seqbatch.cli.campaign import (
+    Force,
+    Format,
+    Name,
+    OpenedBy,
+    Where,
+    next_command,
+    opened,
+    say_or_close,
+)
 from seqbatch.cli.console import (
     FOUND,
     Json,
@@ -60,18 +69,18 @@ def status(
     Example: seqbatch campaign status spring
     """
     with opened(name, store, None, as_json) as campaign:
-        from seqbatch.campaign.views.status import or_close
-
-        now, then, closing = campaign.status(at_event=at_event, key=key), None, ""
+        now, then, position = campaign.status(at_event=at_event, key=key), None, None
         # The next step depends on the present, not on an earlier event.
         if at_event is None:
             position = campaign.situation()
-            then, closing = next_command(campaign, store, position), or_close(position)
+            then = next_command(campaign, store, position)
     if as_json:
         dump({**asdict(now), "next": then})
         return
     present(now.document())
-    say_next(then, instead=closing)
+    if position is not None:
+        say_or_close(position, store)
+    say_next(then)
 
 
 @app.command()

@@ -431,7 +431,7 @@ def _gain(
     over: int,
 ) -> Interval:
     """Return the interval, or an unknown one if overlap or events are too few."""
-    beside = "control" if over == 0 else f"action {over}"
+    beside = "control" if over == 0 else "the action it is compared with"
     others = np.delete(whole.given, over).any()
     same = "" if others else f"The rule gives {beside} to every unit."
     about = _about(over)

@@ -232,6 +232,23 @@ def test_outcomes_in_another_format_are_amended_in_place(service, visit):
     viewer.close()
 
 
+def test_a_column_with_another_name_is_declared_in_place(service, visit):
+    metrics = {"left": {"kind": "yes/no"}}
+    made = service.campaign(name="named", **about("visit", unit="EUR", metrics=metrics))
+    confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
+    rows = csv(**{"unit": ["u0", "u1"], "Visit (EUR)": ["1", "2.5"]})
+    check = uploaded(visit, OUTCOMES.format(made.name), rows)
+    page = visit.get(check).text
+    assert "visit: its column is Visit (EUR)" in page
+    # Another metric that this file does not have is not its problem.
+    assert "left" not in page
+    fields = {"column0": "Visit (EUR)", "reason": "the export's name"}
+    back = visit.fill(check, f"/campaigns/{made.name}/amend", {**fields, "file": check[-64:]})
+    assert back.headers["location"] == check
+    confirmed(visit, check)
+    assert made.situation().observed == 2
+
+
 def test_a_marked_file_is_answered_with_one_mark(visit, campaign):
     content = "unit;age\nü0;31\nü1;32\n".encode("utf-8-sig")
     done = confirmed(visit, uploaded(visit, UNITS.format(campaign.name), content))
@@ -516,6 +533,7 @@ def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service)
     made.record(pl.DataFrame({"unit": ["u0"], "visit": [1.0]}))
     page = visit.get(f"/campaigns/{made.name}").text
     assert "1 of 4 have arrived. Once you expect no more outcomes, close wave 1: a unit" in page
+    assert '<a class="button quiet" href="/campaigns/buyers/close">Close wave 1</a>' in page
 
 
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):

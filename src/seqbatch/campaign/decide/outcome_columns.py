@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from seqbatch.campaign.files.number_format import holds_numbers
-from seqbatch.campaign.files.reading import Source, no_such_column
+from seqbatch.campaign.files.reading import Source, meant_column, no_such_column
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.errors import Doubt, InvalidFileError, RowProblem
+from seqbatch.errors import Doubt, InvalidFileError, Part, Remedy, RowProblem
 
 #: The column of an outcome file that may name each unit's wave.
 WAVE = "wave"
@@ -51,6 +51,8 @@ class OutcomeColumns:
         there = source.columns()
         metrics = tuple(metric for metric in spec.metrics.values() if metric.column in there)
         wanted = [metric.column for metric in metrics or spec.metrics.values()]
+        if not metrics:
+            _refuse_other_names(spec, source)
         missing = [name for name in spec.unit if name not in there]
         missing += [] if metrics else dict.fromkeys(wanted)
         missing += [
@@ -142,6 +144,21 @@ def _shared(metrics: Sequence[Metric], setting: str, source: Source) -> str | No
     )
     problem = RowProblem(0, "", why, f"different-{setting.replace('_', '-')}")
     raise InvalidFileError(source.name, [problem], NOTHING)
+
+
+def _refuse_other_names(spec: Spec, source: Source) -> None:
+    """Refuse a file that has the column of a metric under a similar name: it can be declared."""
+    there = source.columns()
+    found = {metric.name: meant_column(metric.column, there) for metric in spec.metrics.values()}
+    meant = {name: column for name, column in found.items() if column}
+    if not meant or not set(spec.unit) <= set(there):
+        return
+    declared = Remedy(
+        "amend", metrics={name: {"column": column} for name, column in meant.items()}, reason=...
+    )  # fmt: skip
+    problems = [no_such_column(spec.metrics[name].column, there) for name in meant]
+    advice: list[Part] = ["If it is meant, declare its name: ", declared]
+    raise InvalidFileError(source.name, problems, NOTHING, remedies=[declared], advice=advice)
 
 
 def _refuse_answers(metrics: Sequence[str], there: Sequence[str], source: Source) -> None:

@@ -1,6 +1,7 @@
 """Read files of units and outcomes in pieces: CSV, Excel, Parquet, Arrow, or standard input."""
 
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -593,14 +594,33 @@ def no_such_column(name: str, there: Sequence[str]) -> RowProblem:
     >>> no_such_column("visit", ["id", "y"]).reason
     "the file has no such column; it has 'id', 'y'"
     """
-    meant = [other for other in there if _bare(other) == _bare(name)]
-    if meant:
-        reason = f"the file has no such column; did you mean {meant[0]!r}?"
+    if meant := meant_column(name, there):
+        reason = f"the file has no such column; did you mean {meant!r}?"
         return RowProblem(0, name, reason, "no-such-column")
     shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
     more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
     reason = f"the file has no such column; it has {shown}{more}"
     return RowProblem(0, name, reason, "no-such-column")
+
+
+#: Words in brackets, such as a unit of measure.
+BRACKETS = re.compile(r"[(\[][^)\]]*[)\]]")
+
+
+def meant_column(name: str, there: Sequence[str]) -> str:
+    """Return the column with almost the same name, or "".
+
+    It may differ by case, spaces and punctuation, or by words in brackets.
+
+    >>> meant_column("net_sales", ["Net sales"]), meant_column("revenue", ["id", "Revenue (EUR)"])
+    ('Net sales', 'Revenue (EUR)')
+    >>> meant_column("revenue", ["revenue (EUR)", "revenue (USD)"])
+    ''
+    """
+    if same := [other for other in there if _bare(other) == _bare(name)]:
+        return same[0]
+    inside = [other for other in there if _bare(BRACKETS.sub("", other)) == _bare(name)]
+    return inside[0] if len(inside) == 1 else ""
 
 
 def _bare(name: str) -> str:

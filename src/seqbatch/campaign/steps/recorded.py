@@ -125,7 +125,7 @@ def rows_text(result: Recorded, spec: Spec) -> Iterator[str]:
     if result.repeated:
         yield (
             f"{counted(result.repeated, 'row')} repeat{'s' if result.repeated == 1 else ''} "
-            "another row of this file, and counted once."
+            f"another row of this file, and count{'s' if result.repeated == 1 else ''} once."
         )
     if result.erased:
         yield f"{rows_are(result.erased)} of erased units, and not kept."

@@ -34,8 +34,8 @@ SHAPES = {"": "circle", "better": "circle", "worse": "triangle-down", "not clear
 #: The name of each shape.
 SHAPE_WORDS = {
     "better": "a filled circle is clearly better",
-    "worse": "a filled triangle clearly worse",
-    "not clear": "a hollow diamond not clearly different",
+    "worse": "a filled triangle is clearly worse",
+    "not clear": "a hollow diamond is not clearly different",
 }
 #: Longer names are cut in pictures.
 LONGEST = 24

@@ -158,11 +158,14 @@ class Next:
         The description of the step.
     button, page
         The label of its button, and the campaign page that the button opens.
+    other
+        Label and page of a second button, if there are two ways to go on.
     """
 
     words: str
     button: str
     page: str
+    other: tuple[str, str] | None = None
 
 
 def next_of(now: Situation) -> Next:
@@ -179,7 +182,8 @@ def next_of(now: Situation) -> Next:
     if step == "assign":
         return Next(_assign(now), "Upload units", "units")
     if step == "record":
-        return Next(_record(now), "Upload outcomes", "outcomes")
+        other = (f"Close wave {now.wave}", "close") if or_close(now) else None
+        return Next(_record(now), "Upload outcomes", "outcomes", other)
     if step == "close":
         return Next(_close(now), f"Close wave {now.wave}", "close")
     if step == "report":

@@ -73,7 +73,7 @@ LISTED = 500
 async def units(request: Request, name: Name, _visitor: Visiting) -> Response:
     """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
-    columns = list(dict.fromkeys(now.encoder(wave=now.wave).columns))
+    columns = list(dict.fromkeys([*now.encoder(wave=now.wave).columns, *now.spec.beside]))
     return page(request, "units.html", name=name, now=now, columns=columns)
 
 
@@ -290,7 +290,11 @@ def _amendments(now: Situation, remedies: Sequence[Remedy]) -> list[tuple[str, d
 
 
 #: Settings of metrics in words, before their value.
-SETTINGS = {"format": "numbers are written like", "rows": "several rows count as"}
+SETTINGS = {
+    "column": "its column is",
+    "format": "numbers are written like",
+    "rows": "several rows count as",
+}
 
 
 @router.post("/outcomes/{fingerprint}")
@@ -414,7 +418,7 @@ def _settings(form: Form, now: Situation) -> dict[str, dict[str, Any]]:
             made.setdefault(name, {})["format"] = text
         if (absent := form.number(f"absent{place}")) is not None:
             made.setdefault(name, {})["absent"] = absent
-        for setting in (*COMBINING, "date_format"):
+        for setting in ("column", *COMBINING, "date_format"):
             if text := form.text(f"{setting}{place}"):
                 made.setdefault(name, {})[setting] = text
     return made
