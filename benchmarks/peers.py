@@ -16,7 +16,7 @@ from benchmarks.quality.page import (
     compared,
     maker_of,
     markdown,
-    ran,
+    played,
     scores_of,
     seconds_of,
     wrapped,
@@ -62,7 +62,12 @@ def page(study: Quality, results: Results) -> str:
         few=", ".join(one.name for one in rows if one.worlds < len(study.worlds)) or "none",
     )
     table = markdown(heads, [_row(one, seconds[one.name]) for one in rows])
-    said = (title, _answer(rows, len(study.worlds)), wrapped(told), ran(study, results.campaigns))
+    said = (
+        title,
+        _answer(rows, len(study.worlds)),
+        wrapped(told),
+        played(study, results.campaigns),
+    )
     return "\n\n".join([*said, table]) + "\n"
 
 

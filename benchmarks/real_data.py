@@ -240,9 +240,8 @@ def table() -> list[str]:
 
 
 def _name(world: World, made: Plan) -> str:
-    sizes = " + ".join(f"{size:,}" for size in made.grid.sizes)
     return (
-        f"{world.name} ({made.model.dim - 1} directions, {made.model.actions} actions, effect "
-        f"{world.effect:.3g}, noise {world.noise:.3g}; {world.largest_share(made):.0%} of what "
-        f"tells actions apart in one coordinate; planned {sizes})"
+        f"{world.name} (effect {world.effect:.3g}, noise {world.noise:.3g}; "
+        f"{world.largest_share(made):.0%} of the differences in one of {made.model.dim - 1} "
+        "directions)"
     )

@@ -6,7 +6,6 @@ keeps the others; `--quick` runs a small version of all and writes nothing.
 
 import argparse
 import warnings
-from functools import partial
 from pathlib import Path
 
 from benchmarks.learning import (
@@ -36,22 +35,13 @@ TABLES = (
         name="without-features",
         title="Exploring without features",
         text=(
-            "{runs:,} runs a row. Means of actions have standard deviation 0.1, outcomes 1. "
-            "*Greedy* takes the highest posterior mean after a uniform first wave. Regret is "
-            "per unit; *simple* is the regret of the action chosen at the end. All policies "
-            "know the law of the means; lookahead estimates the noise. *Lookahead, after "
+            "{runs:,} runs a row. Means of actions have the standard deviation *effects*, "
+            "outcomes 1. *Greedy* takes the highest posterior mean after a uniform first wave. "
+            "Regret is per unit; *simple* is the regret of the action chosen at the end. All "
+            "policies know the law of the means; lookahead estimates the noise. *Lookahead, after "
             "10^9* counts only what waves teach."
         ),
-        measure=exploring.without_features,
-        runs=1_000,
-    ),
-    Table(
-        name="larger-effects",
-        title="Exploring without features, larger effects",
-        text=("{runs:,} runs a row, as above, with means of standard deviation 0.3."),
-        measure=partial(
-            exploring.without_features, effect=exploring.LARGER, names=exploring.FEWER, seed=20
-        ),
+        measure=exploring.all_without_features,
         runs=1_000,
     ),
     Table(
@@ -69,7 +59,7 @@ TABLES = (
         name="after",
         title="Units that get the final rule",
         text=(
-            "{runs:,} runs a row, as in the first table. The loss is regret per unit plus the "
+            "{runs:,} runs a row, as above with effects 0.1. The loss is regret per unit plus the "
             "simple regret of the final choice for `after` units, in campaigns T. *Best other "
             "policy* is the best in hindsight of all others in that table."
         ),

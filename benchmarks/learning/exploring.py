@@ -91,7 +91,7 @@ def without_features(
         )
         regret = {each: found[each][0] for each in early}
         simple = {each: found[each][1] for each in ["greedy", *late]}
-        rows.append([name, *compared(regret, "greedy"), *compared(simple, "greedy")])
+        rows.append([f"{effect:g}", name, *compared(regret, "greedy"), *compared(simple, "greedy")])
         if len(sizes) > 2:
             claims += [
                 Claim(
@@ -104,9 +104,17 @@ def without_features(
                 ),
             ]
         say(name)
-    columns = ["actions, units, waves", "greedy: regret", *list(early)[1:], "greedy: simple"]
-    columns += [f"simple: {each}" for each in late]
+    columns = ["effects", "actions, units, waves", "greedy: regret", *list(early)[1:]]
+    columns += ["greedy: simple", *(f"simple: {each}" for each in late)]
     return Measured(columns, rows, claims)
+
+
+def all_without_features(runs: int) -> Measured:
+    """Measure small effects, and larger ones in fewer settings."""
+    small = without_features(runs)
+    larger = without_features(runs, effect=LARGER, names=FEWER, seed=20)
+    rows, claims = [*small.rows, *larger.rows], [*small.claims, *larger.claims]
+    return Measured(small.columns, rows, claims)
 
 
 # ----------------------------------------------------------------------

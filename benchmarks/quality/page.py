@@ -135,7 +135,7 @@ for every unit. Rows have a constant and standardised features, and each action 
 
 By hand: scikit-learn's *logistic regressions* (ridge where outcomes are numbers), *ridge by
 cross-validation* or *boosted trees*, fitted to all outcomes so far; the highest prediction wins.
-*A/B test*: everybody after the first wave gets its best action. Vowpal Wabbit gets products of
+*A/B test*: every unit after the first wave gets its best action. Vowpal Wabbit gets products of
 features and actions (`-q sa`). Thompson(noise) is told the standard deviation of the noise. The
 default of campaigns is JointRidge, with wave levels if there are features.
 
@@ -154,7 +154,7 @@ default of campaigns is JointRidge, with wave levels if there are features.
 JointRidge was chosen on the sixteen worlds with other seeds; nothing may be chosen on the others.
 No better: larger penalties, the one-standard-error rule, weights by cross-validation, scales by
 feature, Fisher's discriminant, and averaging in the last wave alone or in all. A wider prior of how
-scales differ earns more, but more often gives everybody the same action. A point mass at no
+scales differ earns more, but more often gives all units the same action. A point mass at no
 deviations by feature, with odds of 1 (0.1) to the rest, earns 10.5 ± 2.7 (2.0 ± 1.0) points more in
 Hillstrom conversions and 6.2 ± 3.2 (0.0) less in logistic 2%; 75% (60%) of the campaigns of
 Hillstrom visits are then locked in, not a quarter.
@@ -247,6 +247,13 @@ def _answer(rows: Sequence[Compared]) -> str:
 
 
 def ran(study: Quality, campaigns: "pl.DataFrame") -> str:
+    """Say what was run, and which libraries are left out."""
+    reasons = "; ".join(f"{name}, because {why}" for name, why in BROKEN.items())
+    return wrapped(f"{played(study, campaigns)} Not in the table: {reasons}.")
+
+
+def played(study: Quality, campaigns: "pl.DataFrame") -> str:
+    """Say how many campaigns were played, and how long that took."""
     fewer = [
         f"{name} {most}"
         for name in study.methods
@@ -260,8 +267,7 @@ def ran(study: Quality, campaigns: "pl.DataFrame") -> str:
     )
     if ABSENT:
         text += f"Left out, as they were not installed: {_listed(ABSENT)}. "
-    reasons = "; ".join(f"{name}, because {why}" for name, why in BROKEN.items())
-    return wrapped(f"{text}Not in the table: {reasons}.")
+    return wrapped(text)
 
 
 def seconds_of(campaigns: "pl.DataFrame") -> Mapping[str, float]:
@@ -446,8 +452,8 @@ def _lock_verdict(campaigns: "pl.DataFrame") -> str:
     where, count = table["world"].value_counts(sort=True).row(0)
     return wrapped(
         f"Of the campaigns of {DEFAULT} that are locked in ({len(table)}), {count} are in {where}. "
-        f"If actions differ little by feature, whoever earns most gives nearly everybody the same "
-        f"one, which this measure counts, too."
+        "If actions differ little by feature, the best methods give nearly all units the same one, "
+        "which this measure counts, too."
     )
 
 

@@ -47,20 +47,10 @@ TAIL = """
 
 {fuzzed}
 
-Tests also cover:
-
-| | tests |
-|---|---|
-| two processes assigning, recording and closing at once | `tests/campaign/test_races.py` |
-| the same outcome file twice, shuffled, overlapping; a correction after close | `tests/campaign/steps/test_record.py` |
-| one byte changed anywhere, a fold or index forged with hashes that fit: `verify` names it | `tests/campaign/views/test_verify.py` |
-| a deleted event, records without an event | `tests/campaign/record/test_events.py` |
-| a trigger, index, key or migration changed | `tests/storage/test_schema_differences.py` |
-| a commit whose answer was lost | `tests/service/test_idempotency.py` |
-| a file replaced while it is read | `tests/campaign/files/test_swapped_files.py` |
-| an older copy of the database | `tests/campaign/views/test_seal.py` |
-| odd, damaged and huge files and specs | `tests/campaign/files/test_reading.py`, `test_reader_process.py`, `tests/campaign/test_fuzzing.py` |
-| the clock set back | `tests/campaign/test_campaign.py` |
+Tests (in `tests/campaign`, `tests/storage`, `tests/service`) also cover: two processes assigning, recording and closing at
+once; an outcome file twice, shuffled or overlapping, and a correction after close; one byte changed anywhere, and hashes
+forged to fit, which `verify` names; a deleted event; a changed trigger, index, key or migration; a commit whose answer was
+lost; a file replaced while it is read; an older copy of the database; odd and huge files and specs; the clock set back.
 
 Not covered: power loss (SQLite runs with `synchronous = FULL`), disks that fail under PostgreSQL, a lost connection to
 another machine's database, and forgery by someone who recomputes the hashes (see [seals](how-to/verify.md)).
