@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 import xlsxwriter
 
+from seqbatch import planning
 from seqbatch.campaign import Campaign
 from seqbatch.service import rehearsals
+from seqbatch.service.pages.campaign_plan import shown_plan
 from seqbatch.storage import tokens
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 from tests.service.pages.visiting import Visit
@@ -267,6 +269,22 @@ def test_a_plan_comes_with_its_numbers(visit):
     assert spec["grid"]["sizes"] == [10, 50]
     assert spec["randomised"] == 0.125
     assert len(spec["actions"]) == 4
+
+
+def test_a_plan_in_money_comes_with_its_actions_and_costs(visit):
+    made = planning.plan_campaign(
+        customers=60, waves=2, base_rate="20%", smallest_lift="10pp", value="12.5 EUR",
+        actions=["none", "mail", "call"], costs={"mail": 0.08},
+    )  # fmt: skip
+    at = uploaded(visit, query=shown_plan(made).create.removeprefix("/new"))
+    _, page = reviewed(visit, "priced", at=at, metric="purchase")
+    spec = spec_of(page.text)
+    assert spec["actions"] == ["none", {"name": "mail", "cost": 0.08}, "call"]
+    assert spec["metrics"]["purchase"]["absent"] == 0
+    assert spec["metrics"]["purchase"]["kind"] == "yes/no"
+    assert spec["objective"]["value"] == 12.5
+    assert (spec["objective"]["less_costs"], spec["currency"]) == (True, "EUR")
+    assert spec["grid"]["sizes"] == list(made.sizes)
 
 
 def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -162,7 +163,17 @@ def shown_plan(made: CampaignPlan) -> MadePlan:
     section = made.document().first
     said = [part for part in section.parts if not isinstance(part, Table)]
     tables = tuple(part for part in section.parts if isinstance(part, Table))
-    sizes = ",".join(str(size) for size in made.sizes)
-    create = f"/new?sizes={sizes}&actions={len(made.terms.actions)}"
+    terms = made.terms
+    told = {
+        "sizes": ",".join(str(size) for size in made.sizes),
+        "actions": ",".join(terms.actions),
+        "costs": ",".join(f"{cost:g}" for cost in terms.costs) if any(terms.costs) else "",
+        "kind": "yes/no" if terms.yes_no else "amount",
+        "value": f"{terms.value:g}" if terms.yes_no and terms.value is not None else "",
+        "currency": terms.currency,
+        "randomised": round(100 * made.randomised, 4),
+    }
+    given = {name: text for name, text in told.items() if text != ""}
+    create = f"/new?{urlencode(given, safe=',')}"
     [drawn_section] = drawn([type(section)(section.key, section.title, said)])
-    return MadePlan(drawn_section, tables, f"{create}&randomised={round(100 * made.randomised, 4)}")
+    return MadePlan(drawn_section, tables, create)

@@ -43,7 +43,14 @@ from seqbatch.service.pages.readings import readings_of
 from seqbatch.service.pages.rehearsal import rehearsed
 from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
-from seqbatch.service.pages.spec_form import CONDITIONS, SpecForm, planned, problems_of, typed
+from seqbatch.service.pages.spec_form import (
+    CONDITIONS,
+    PLANNED,
+    SpecForm,
+    planned,
+    problems_of,
+    typed,
+)
 from seqbatch.service.pages.uploads import READING, Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
 from seqbatch.service.routes.campaigns import created, sources_of
@@ -131,8 +138,6 @@ def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
 
 router = APIRouter(include_in_schema=False, prefix="/new")
 
-#: Fields that the planner page passes to the form.
-PLANNED = ("sizes", "actions", "randomised")
 #: Fields of the review's rehearsal.
 REHEARSED = ("truth", "campaigns", "rehearsed")
 #: The button of the review that leads back to the form.

@@ -20,6 +20,7 @@ from seqbatch.errors import InvalidFileError, Remedy, RowProblem
 from seqbatch.service.long_calls import placed
 from seqbatch.service.pages.forms import read_form
 from seqbatch.service.pages.session import Visiting
+from seqbatch.service.pages.spec_form import PLANNED
 from seqbatch.service.pages.uploads import Kept, Uploads, reading_of
 from seqbatch.service.problems import ProblemError
 
@@ -215,4 +216,4 @@ async def read_again(
 
 
 #: What the address of a page says besides the file.
-HANDED_ON = ("how", "with", "split", "sizes", "actions", "randomised")
+HANDED_ON = ("how", "with", "split", *PLANNED)

@@ -462,6 +462,10 @@ def _used(form: Form) -> tuple[tuple[str, ...], dict[str, Became]]:
     return tuple(sorted(used - {""})), kinds
 
 
+#: What the address of the form may contain: the numbers of a plan.
+PLANNED = ("sizes", "actions", "costs", "kind", "value", "currency", "randomised")
+
+
 def planned(form: Form) -> SpecForm:
     """Return the initial form, with the numbers of a plan if the URL contains them."""
     made = SpecForm()
@@ -469,10 +473,18 @@ def planned(form: Form) -> SpecForm:
         made = replace(made, how="sizes", sizes=sizes.replace(",", ", "))
     if share := form.text("randomised")[:20]:
         made = replace(made, randomised=share.removesuffix(".0"))
-    if (count := form.text("actions")).isdigit() and 2 <= int(count[:3]) <= 50:
-        names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(count) - 1))]
+    if (told := form.text("actions")[:1_000]).isdigit() and 2 <= int(told[:3]) <= 50:
+        names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(told) - 1))]
         made = replace(made, actions=[TypedAction(name) for name in dict.fromkeys(names)])
-    return made
+    elif len(names := told.split(",")) > 1:
+        costs = [cost if cost != "0" else "" for cost in form.text("costs")[:1_000].split(",")]
+        rows = zip_longest(names[:MOST_ROWS], costs[: len(names)][:MOST_ROWS], fillvalue="")
+        made = replace(made, actions=[TypedAction(*row) for row in rows])
+        made = replace(made, less_costs="yes" if any(costs) else "")
+    if (kind := form.text("kind")) in SENSIBLE:
+        # A plan counts every customer: without a row, nothing was bought.
+        made = replace(made, about=TypedMetric(kind=kind, absent="0"))
+    return replace(made, value=form.text("value")[:20], currency=form.text("currency")[:20])
 
 
 # ----------------------------------------------------------------------
