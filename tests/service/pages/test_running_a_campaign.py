@@ -239,7 +239,7 @@ def test_a_column_with_another_name_is_declared_in_place(service, visit):
     rows = csv(**{"unit": ["u0", "u1"], "Visit (EUR)": ["1", "2.5"]})
     check = uploaded(visit, OUTCOMES.format(made.name), rows)
     page = visit.get(check).text
-    assert "visit: its column is Visit (EUR)" in page
+    assert page.count("<strong>visit: its column is Visit (EUR)</strong>") == 1
     # Another metric that this file does not have is not its problem.
     assert "left" not in page
     fields = {"column0": "Visit (EUR)", "reason": "the export's name"}

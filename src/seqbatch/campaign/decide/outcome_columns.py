@@ -158,7 +158,7 @@ def _refuse_other_names(spec: Spec, source: Source) -> None:
     )  # fmt: skip
     problems = [no_such_column(spec.metrics[name].column, there) for name in meant]
     advice: list[Part] = ["If it is meant, declare its name: ", declared]
-    raise InvalidFileError(source.name, problems, NOTHING, remedies=[declared], advice=advice)
+    raise InvalidFileError(source.name, problems, NOTHING, advice=advice)
 
 
 def _refuse_answers(metrics: Sequence[str], there: Sequence[str], source: Source) -> None:
