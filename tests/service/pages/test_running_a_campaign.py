@@ -533,6 +533,7 @@ def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service)
     made.record(pl.DataFrame({"unit": ["u0"], "visit": [1.0]}))
     page = visit.get(f"/campaigns/{made.name}").text
     assert "1 of 4 have arrived. Once you expect no more outcomes, close wave 1: a unit" in page
+    assert "3 without one yet" in page
     assert '<a class="button quiet" href="/campaigns/buyers/close">Close wave 1</a>' in page
 
 
