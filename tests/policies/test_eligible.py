@@ -230,6 +230,8 @@ def settled():
 @pytest.mark.parametrize(("name", "policy"), settled())
 def test_with_every_action_eligible_the_bits_are_those_without_a_mask(name, policy, layout):
     case = instance(int(name), layout, units=200)
+    # The column that wave levels need.
+    case.contexts[..., 0] = 1.0
     if isinstance(policy, LinUCB):
         case = replace(case, grid=grids.online(units=len(case.table)))
     problem = case.learner(UniformRandom()).problem

@@ -261,6 +261,12 @@ def test_columns_are_searched_grouped_and_ticked(visit):
     assert '"age": not among the chosen columns' in unescape(page.text)
 
 
+@pytest.mark.parametrize("count", ["0500000", "²", "51", "1"])
+def test_a_count_of_actions_that_no_plan_has_is_left_out(visit, count):
+    page = visit.get(uploaded(visit, query=f"?actions={count}")).text
+    assert "offer A" not in page
+
+
 def test_a_plan_comes_with_its_numbers(visit):
     at = uploaded(visit, query="?sizes=10,50&actions=4&randomised=12.5")
     assert at.endswith("?sizes=10%2C50&actions=4&randomised=12.5")

@@ -70,6 +70,6 @@ def _truths(text: str) -> list[dict[str, object]]:
 
 
 def _campaigns(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= MOST:
         raise InvalidArgumentError("campaigns", f"a whole number from 1 to {MOST:,}", text[:40])
     return int(text)

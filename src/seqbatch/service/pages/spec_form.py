@@ -400,7 +400,7 @@ def typed(form: Form) -> SpecForm:
         columns=used,
         kinds=kinds,
         actions=_without_end(actions),
-        control=int(control) if control.isdigit() and len(control) < 4 else 0,
+        control=int(control) if control.isdecimal() and len(control) < 4 else 0,
         about=_metric(form, ""),
         metrics=[row for row in _rows(form, "metric", _metric) if row.metric or row.recorded],
         rules=[row for row in _rows(form, "rule", lambda f, p: _rule(f, p, who)) if row.column],
@@ -473,10 +473,11 @@ def planned(form: Form) -> SpecForm:
         made = replace(made, how="sizes", sizes=sizes.replace(",", ", "))
     if share := form.text("randomised")[:20]:
         made = replace(made, randomised=share.removesuffix(".0"))
-    if (told := form.text("actions")[:1_000]).isdigit() and 2 <= int(told[:3]) <= 50:
-        names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(told) - 1))]
+    asked = form.text("actions")[:1_000]
+    if asked.isdecimal() and len(asked) < 3 and 2 <= int(asked) <= 50:
+        names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(asked) - 1))]
         made = replace(made, actions=[TypedAction(name) for name in dict.fromkeys(names)])
-    elif len(names := told.split(",")) > 1:
+    elif len(names := asked.split(",")) > 1:
         costs = [cost if cost != "0" else "" for cost in form.text("costs")[:1_000].split(",")]
         rows = zip_longest(names[:MOST_ROWS], costs[: len(names)][:MOST_ROWS], fillvalue="")
         made = replace(made, actions=[TypedAction(*row) for row in rows])
